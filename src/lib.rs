@@ -1,0 +1,1 @@
+//! Concurrent memory reclamation the way the Linux VFS does it.
