@@ -1,0 +1,230 @@
+//! A lock that its owner takes without an atomic read-modify-write.
+//!
+//! # Protocol
+//!
+//! - Owner: `busy = 1`; light fence; `revoke == 0` with Acquire, else step back; work; `busy = 0` with Release.
+//! - Taker: `revoke: 0 -> 1` by compare-exchange (takers exclude each other); heavy fence; wait until `busy == 0`, or
+//!   step back; work; `revoke = 0` with Release.
+//!
+//! # Invariants
+//!
+//! - I1: at most one thread calls [`Biased::try_enter`], and never from within a section of the same lock. Whoever
+//!   hands ownership on orders it by Release and Acquire.
+//! - I2: no user code, allocation, panic or system call runs inside an owner's section, so a taker waits for a few
+//!   instructions of a running thread at most.
+//! - I3: at most one of [`Section`] and [`Taken`] is in use at a time. Owner and taker store, fence and load: at least
+//!   one sees the other (Dekker), and the one that sees the other steps back or waits.
+//!
+//! # Orderings
+//!
+//! - O1: `busy = 0` (Release) -> the taker's load of `busy` (Acquire): the owner's work is visible to the taker.
+//! - O2: `revoke = 0` (Release) -> the owner's load and the next taker's compare-exchange (Acquire): the taker's work is
+//!   visible to them. A Relaxed load here races.
+//! - O3: `busy = 1`, light | `revoke = 1`, heavy: the Dekker pair of I3.
+//!
+//! Source: the biased locks of Kawachiya, Koseki and Onodera, "Lock Reservation" (OOPSLA 2002, section 3), without
+//! their hand-over of the bias.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use crate::sync::{AcqRel, Acquire, AtomicBool, Relaxed, Release, UnsafeCell, thread};
+
+use super::{heavy, light};
+
+/// A `T` that one thread owns and others may take over for a moment.
+pub(crate) struct Biased<T> {
+    busy: AtomicBool,
+    revoke: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: by I3 only one thread at a time reaches `value`, and O1 and O2 order their turns.
+unsafe impl<T: Send> Sync for Biased<T> {}
+
+impl<T> Biased<T> {
+    crate::sync::const_fn! {
+        pub(crate) fn new(value: T) -> Self {
+            Self {
+                busy: AtomicBool::new(false),
+                revoke: AtomicBool::new(false),
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+
+    /// Opens the owner's section; `None` while a taker is inside.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller is the lock's only owner (I1).
+    /// 2. No section of this lock is open on this thread (I1).
+    #[inline]
+    pub(crate) unsafe fn try_enter(&self) -> Option<Section<'_, T>> {
+        // Relaxed: only the owner stores `busy`, and the fence below orders it (O3).
+        self.busy.store(true, Relaxed);
+        light();
+        // Acquire: pairs with the Release in Taken::drop (O2); makes the taker's work visible.
+        if self.revoke.load(Acquire) {
+            // Release: pairs with the Acquire in Biased::is_busy (O1); nothing was done, but the taker may go on.
+            self.busy.store(false, Release);
+            return None;
+        }
+        Some(Section { lock: self })
+    }
+
+    /// Takes the lock over unless the owner or another taker is inside.
+    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+        // AcqRel: Acquire pairs with the Release in Taken::drop (O2). Release isn't relied on.
+        // Relaxed on failure: nothing is read.
+        self.revoke
+            .compare_exchange(false, true, AcqRel, Relaxed)
+            .ok()?;
+        heavy();
+        let taken = Taken { lock: self };
+        (!self.is_busy()).then_some(taken)
+    }
+
+    /// Takes the lock over, waiting for the owner's section and for other takers.
+    pub(crate) fn take(&self) -> Taken<'_, T> {
+        // AcqRel, Relaxed: as in try_take (O2).
+        while self
+            .revoke
+            .compare_exchange(false, true, AcqRel, Relaxed)
+            .is_err()
+        {
+            thread::yield_now();
+        }
+        heavy();
+        while self.is_busy() {
+            thread::yield_now();
+        }
+        Taken { lock: self }
+    }
+
+    #[inline]
+    fn is_busy(&self) -> bool {
+        // Acquire: pairs with the Release in Section::drop (O1); makes the owner's work visible.
+        self.busy.load(Acquire)
+    }
+}
+
+impl<T> fmt::Debug for Biased<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Biased").finish_non_exhaustive()
+    }
+}
+
+/// The owner's turn.
+#[derive(Debug)]
+pub(crate) struct Section<'a, T> {
+    lock: &'a Biased<T>,
+}
+
+/// Another thread's turn.
+#[derive(Debug)]
+pub(crate) struct Taken<'a, T> {
+    lock: &'a Biased<T>,
+}
+
+impl<T> Drop for Section<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in Biased::is_busy (O1); hands the owner's work to a taker.
+        self.lock.busy.store(false, Release);
+    }
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in Biased::try_enter and the takers' compare-exchange (O2).
+        self.lock.revoke.store(false, Release);
+    }
+}
+
+macro_rules! deref_inside {
+    ($($guard:ident)*) => {$(
+        impl<T> Deref for $guard<'_, T> {
+            type Target = T;
+
+            #[inline]
+            fn deref(&self) -> &T {
+                // SAFETY: by I3 nobody else reaches the value while this turn lasts.
+                self.lock.value.with(|value| unsafe { &*value })
+            }
+        }
+
+        impl<T> DerefMut for $guard<'_, T> {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut T {
+                // SAFETY: by I3 nobody else reaches the value while this turn lasts.
+                self.lock.value.with_mut(|value| unsafe { &mut *value })
+            }
+        }
+    )*};
+}
+
+deref_inside!(Section Taken);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_steps_back_while_a_taker_is_inside() {
+        let lock = Biased::new(0);
+        let mut taken = lock.take();
+        *taken += 1;
+        // SAFETY: this thread is the owner, and no section is open.
+        assert!(unsafe { lock.try_enter() }.is_none());
+        drop(taken);
+        // SAFETY: as above.
+        let section = unsafe { lock.try_enter() }.expect("nobody is inside");
+        assert_eq!(*section, 1);
+    }
+
+    #[test]
+    fn taker_skips_a_busy_owner() {
+        let lock = Biased::new(0);
+        // SAFETY: this thread is the owner, and no section is open.
+        let section = unsafe { lock.try_enter() };
+        assert!(section.is_some());
+        assert!(lock.try_take().is_none());
+        drop(section);
+        assert!(lock.try_take().is_some());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn o1_o2_o3_owner_and_taker_exclude_each_other() {
+        loom::model(|| {
+            let lock = Arc::new(Biased::new(0_u32));
+            let other = Arc::clone(&lock);
+            let taker = loom::thread::spawn(move || {
+                let mut done = 0;
+                for _ in 0..2 {
+                    if let Some(mut taken) = other.try_take() {
+                        *taken += 1;
+                        done += 1;
+                    }
+                }
+                done
+            });
+            let mut done = 0;
+            for _ in 0..2 {
+                // SAFETY: only this thread enters as the owner, one section at a time.
+                if let Some(mut section) = unsafe { lock.try_enter() } {
+                    *section += 1;
+                    done += 1;
+                }
+            }
+            let done = done + taker.join().expect("the taker doesn't panic");
+            assert_eq!(*lock.take(), done);
+        });
+    }
+}

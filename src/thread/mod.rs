@@ -1,0 +1,14 @@
+//! What belongs to a thread: its nodes in domains, slabs and queues, and the foreign code that it is running.
+//!
+//! A structure with per-thread parts keeps them in a [`Registry`]; a thread finds its own through [`local::find`].
+//! [`frame`] knows whether somebody's destructor or handler is running here, and [`Running`] lets other threads wait
+//! for it.
+
+pub(crate) mod frame;
+pub(crate) mod local;
+mod registry;
+mod running;
+
+pub(crate) use local::{Home, HomeRef};
+pub(crate) use registry::{Node, Registry};
+pub(crate) use running::Running;

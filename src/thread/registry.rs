@@ -1,0 +1,193 @@
+//! A lock-free list of per-thread nodes that are reused and never move.
+//!
+//! # Protocol
+//!
+//! A thread claims a free node, or pushes a new one at the head. Nodes stay in the list until the registry goes, so
+//! that anybody may walk it at any time.
+//!
+//! | state | meaning | next | who moves it |
+//! |---|---|---|---|
+//! | `FREE` | nobody's | `USED` | any thread, by compare-exchange |
+//! | `USED` | a thread's own | `FREE`, `ORPHAN` | its owner |
+//! | `ORPHAN` | its owner has gone, but something of the owner's still uses it | `USED` | any thread that sees it idle, by compare-exchange |
+//!
+//! # Invariants
+//!
+//! - I1: an orphan that was idle once stays idle until it is claimed: only what its late owner left can make it busy.
+//!
+//! # Orderings
+//!
+//! - O11: publishing a node (Release compare-exchange on the head; all changes of the head are read-modify-writes, so
+//!   each continues the earlier ones' release sequences) -> the walk's load of the head (Acquire).
+//! - O12: giving a node up (Release) -> claiming it (Acquire): the new owner sees all that the old one did to it.
+
+use std::ptr;
+
+use crate::sync::{Acquire, AtomicPtr, AtomicU8, Relaxed, Release};
+
+const FREE: u8 = 0;
+const USED: u8 = 1;
+const ORPHAN: u8 = 2;
+
+/// A thread's part of a structure.
+#[derive(Debug)]
+pub(crate) struct Node<T> {
+    pub(crate) value: T,
+    state: AtomicU8,
+    next: *mut Node<T>,
+}
+
+impl<T> Node<T> {
+    /// Gives the node up for another thread to claim; `orphan` if something of the caller's still uses it.
+    pub(crate) fn give_up(&self, orphan: bool) {
+        // Release: pairs with the Acquire in Registry::claim (O12).
+        self.state
+            .store(if orphan { ORPHAN } else { FREE }, Release);
+    }
+
+    /// Whether no thread owns the node.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        // Acquire: pairs with the Release in give_up (O12).
+        self.state.load(Acquire) != USED
+    }
+}
+
+/// All nodes of one structure.
+pub(crate) struct Registry<T> {
+    head: AtomicPtr<Node<T>>,
+}
+
+// SAFETY: nodes are shared by reference among threads and dropped by whoever drops the registry.
+unsafe impl<T: Send + Sync> Send for Registry<T> {}
+// SAFETY: as above; the list itself changes by atomic operations only.
+unsafe impl<T: Send + Sync> Sync for Registry<T> {}
+
+impl<T> Registry<T> {
+    crate::sync::const_fn! {
+        pub(crate) fn new() -> Self {
+            Self { head: AtomicPtr::new(ptr::null_mut()) }
+        }
+    }
+
+    /// Takes a node for the calling thread: a free one, an orphan that `idle` says nobody uses, or a new one.
+    pub(crate) fn claim(&self, make: impl FnOnce() -> T, idle: impl Fn(&T) -> bool) -> &Node<T> {
+        for node in self {
+            // Relaxed: only a hint; the compare-exchange decides.
+            let state = node.state.load(Relaxed);
+            let claimable = state == FREE || (state == ORPHAN && idle(&node.value));
+            // Acquire: pairs with the Release in Node::give_up (O12).
+            // Relaxed on failure: nothing is read.
+            if claimable
+                && node
+                    .state
+                    .compare_exchange(state, USED, Acquire, Relaxed)
+                    .is_ok()
+            {
+                return node;
+            }
+        }
+        self.push(make())
+    }
+
+    fn push(&self, value: T) -> &Node<T> {
+        let node = Box::into_raw(Box::new(Node {
+            value,
+            state: AtomicU8::new(USED),
+            next: ptr::null_mut(),
+        }));
+        // Relaxed: the compare-exchange below publishes.
+        let mut head = self.head.load(Relaxed);
+        loop {
+            // SAFETY: the node isn't published yet, so this thread alone has it.
+            unsafe { (*node).next = head };
+            // Release: pairs with the Acquire in iter (O11); makes the node's fields visible.
+            // Relaxed on failure: the head is only stored into `next`, whose node the release sequence covers.
+            match self
+                .head
+                .compare_exchange_weak(head, node, Release, Relaxed)
+            {
+                // SAFETY: nodes live as long as the registry, which `&self` borrows.
+                Ok(_) => return unsafe { &*node },
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Walks all nodes, newest first.
+    pub(crate) fn iter(&self) -> Iter<'_, T> {
+        Iter {
+            // Acquire: pairs with the Release in push (O11).
+            // SAFETY: the head is null or a node, and nodes live as long as the registry, which `&self` borrows.
+            node: unsafe { self.head.load(Acquire).as_ref() },
+        }
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Registry<T> {
+    type Item = &'a Node<T>;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> Drop for Registry<T> {
+    fn drop(&mut self) {
+        // Relaxed: `&mut self` excludes everybody else.
+        let mut node = self.head.load(Relaxed);
+        while !node.is_null() {
+            // SAFETY: every node came from a box in push, is in the list once, and nobody borrows it any more.
+            let owned = unsafe { Box::from_raw(node) };
+            node = owned.next;
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Registry<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+/// Walk over a [`Registry`].
+#[derive(Debug)]
+pub(crate) struct Iter<'a, T> {
+    node: Option<&'a Node<T>>,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = &'a Node<T>;
+
+    fn next(&mut self) -> Option<&'a Node<T>> {
+        let node = self.node?;
+        // SAFETY: `next` is null or a node, is never changed after publication, and nodes live as long as the registry.
+        self.node = unsafe { node.next.as_ref() };
+        Some(node)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_nodes_are_claimed_again_before_new_ones_are_made() {
+        let registry = Registry::new();
+        let first: *const _ = registry.claim(|| 1, |_| true);
+        let second = registry.claim(|| 2, |_| true);
+        assert_eq!(second.value, 2);
+        registry.iter().nth(1).expect("two nodes").give_up(false);
+        let again: *const _ = registry.claim(|| 3, |_| true);
+        assert_eq!(first, again);
+        assert_eq!(registry.iter().count(), 2);
+    }
+
+    #[test]
+    fn busy_orphan_is_left_alone() {
+        let registry = Registry::new();
+        registry.claim(|| 1, |_| true).give_up(true);
+        assert_eq!(registry.claim(|| 2, |_| false).value, 2);
+        assert_eq!(registry.claim(|| 3, |_| true).value, 1);
+    }
+}

@@ -1,0 +1,75 @@
+//! A mark for work that a thread holds in its hands, so that others can wait for it.
+//!
+//! # Protocol
+//!
+//! Whoever takes jobs out of a list begins the mark *before* taking and ends it when all of them have run. Whoever wants
+//! everything done empties all lists first and then waits for each mark: what isn't in a list is under a mark.
+//!
+//! # Orderings
+//!
+//! - O10: the end of a mark (Release) -> [`Running::wait`] (Acquire): what the jobs did is visible to the waiter.
+//! - The begin needs no edge of its own: it comes before the removal from the list, and the waiter emptied that list
+//!   through the same lock or read-modify-write.
+
+use crate::sync::{Acquire, AtomicU64, Relaxed, Release, thread};
+
+/// Odd while its one writer works.
+#[derive(Debug, Default)]
+pub(crate) struct Running(AtomicU64);
+
+impl Running {
+    crate::sync::const_fn! {
+        pub(crate) fn new() -> Self {
+            Self(AtomicU64::new(0))
+        }
+    }
+
+    /// Begins a mark; only the present owner of the record may call it. Inside another mark it does nothing.
+    #[inline]
+    pub(crate) fn begin(&self) -> Mark<'_> {
+        // Relaxed: one writer; see the module's orderings for why the begin needs no edge.
+        let before = self.0.load(Relaxed);
+        let outermost = before.is_multiple_of(2);
+        if outermost {
+            // Relaxed: as above.
+            self.0.store(before + 1, Relaxed);
+        }
+        Mark {
+            running: self,
+            outermost,
+        }
+    }
+
+    /// Waits until work that was marked at the time of the call has ended.
+    pub(crate) fn wait(&self) {
+        // Acquire: pairs with the Release in Mark::drop (O10); makes the work's effects visible.
+        let seen = self.0.load(Acquire);
+        if seen.is_multiple_of(2) {
+            return;
+        }
+        // Acquire: as above (O10).
+        while self.0.load(Acquire) == seen {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Work in hand.
+#[derive(Debug)]
+#[must_use = "the work counts as done as soon as the mark is dropped"]
+pub(crate) struct Mark<'a> {
+    running: &'a Running,
+    outermost: bool,
+}
+
+impl Drop for Mark<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.outermost {
+            // Relaxed: one writer.
+            let during = self.running.0.load(Relaxed);
+            // Release: pairs with the Acquire in Running::wait (O10).
+            self.running.0.store(during + 1, Release);
+        }
+    }
+}
