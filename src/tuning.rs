@@ -4,3 +4,39 @@ use std::time::Duration;
 
 /// Lines of a thread's table from a structure's identity to its node: 16 bytes each.
 pub(crate) const LOCAL_LINES: usize = 8;
+
+/// Yields before a waiting thread begins to sleep.
+pub(crate) const SNOOZE_YIELDS: u32 = 64;
+
+/// First sleep of a waiting thread.
+pub(crate) const SNOOZE_MIN: Duration = Duration::from_micros(20);
+
+/// Longest sleep of a waiting thread.
+pub(crate) const SNOOZE_MAX: Duration = Duration::from_millis(1);
+
+/// Retired objects per batch; one cookie, one allocation each.
+pub(crate) const BATCH: usize = 64;
+
+/// Batches that are closed over all threads between two openings of a grace period.
+pub(crate) const BATCHES_PER_PERIOD: u64 = 8;
+
+/// Ready objects dropped when a batch is closed, beside the one at every retire.
+pub(crate) const CATCH_UP: usize = BATCH / 2;
+
+/// Retired objects waiting on one thread from which that thread helps.
+pub(crate) const LIMIT_OBJECTS: usize = 2_048;
+
+/// Bytes waiting on one thread from which that thread helps.
+pub(crate) const LIMIT_BYTES: usize = 64 << 20;
+
+/// Longest that a retiring thread helps at its limit before it lets the backlog grow.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(1);
+
+/// Age from which a part-full batch is closed by whoever comes by.
+pub(crate) const MAX_DELAY: Duration = Duration::from_millis(10);
+
+/// Shortest time between two attempts that polling a cookie makes, in nanoseconds.
+pub(crate) const POLL_INTERVAL_NANOS: u64 = 2_000;
+
+/// Rounds of a drain before it says what is left.
+pub(crate) const DRAIN_ROUNDS: usize = 128;

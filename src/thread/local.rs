@@ -18,6 +18,8 @@ use std::ptr::{self, NonNull};
 use crate::sync::{Arc, dropping_local, plain_local};
 use crate::tuning::LOCAL_LINES;
 
+use super::discard;
+
 /// A structure with per-thread nodes.
 pub(crate) trait Home: Send + Sync + 'static {
     /// Takes the calling thread's node back: the thread ends, or the structure has closed.
@@ -158,7 +160,7 @@ fn give_back(entries: Vec<Entry>) {
         let dropped =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(entry.home)));
         if let Err(payload) = dropped {
-            std::mem::forget(payload);
+            discard(payload);
         }
     }
 }

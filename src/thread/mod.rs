@@ -6,9 +6,13 @@
 
 pub(crate) mod frame;
 pub(crate) mod local;
+mod panics;
 mod registry;
 mod running;
+mod snooze;
 
 pub(crate) use local::{Home, HomeRef};
+pub(crate) use panics::{Hook, Panics, Payload, discard};
 pub(crate) use registry::{Node, Registry};
 pub(crate) use running::Running;
+pub(crate) use snooze::Snooze;

@@ -11,7 +11,9 @@
 //! - The begin needs no edge of its own: it comes before the removal from the list, and the waiter emptied that list
 //!   through the same lock or read-modify-write.
 
-use crate::sync::{Acquire, AtomicU64, Relaxed, Release, thread};
+use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
+
+use super::Snooze;
 
 /// Odd while its one writer works.
 #[derive(Debug, Default)]
@@ -48,8 +50,9 @@ impl Running {
             return;
         }
         // Acquire: as above (O10).
+        let mut snooze = Snooze::new();
         while self.0.load(Acquire) == seen {
-            thread::yield_now();
+            snooze.wait();
         }
     }
 }
