@@ -80,7 +80,8 @@ pub unsafe trait Polled: ReadSection {
     /// Whether the cookie's grace period has elapsed. One load; always true once the domain has closed.
     fn has_elapsed(inner: &Self::Inner, cookie: u64) -> bool;
 
-    /// Makes one attempt at completing a grace period. Never waits, and runs nobody's code.
+    /// Makes one attempt at completing a grace period, unless one was made a few microseconds ago. Never waits, and runs
+    /// nobody's code.
     fn advance(inner: &Self::Inner);
 
     /// Whether the calling thread is inside a guard of this domain.

@@ -151,6 +151,11 @@ impl<T> Mutex<T> {
     }
 }
 
+/// Whether the calling thread is unwinding.
+pub(crate) fn panicking() -> bool {
+    std::thread::panicking()
+}
+
 /// Identity of a domain, a slab or a queue; never reused within a process.
 ///
 /// 0 names nothing, [`GLOBAL_ID`] the global domain.

@@ -102,10 +102,22 @@ impl<T> Biased<T> {
         Taken { lock: self }
     }
 
+    /// Whether a taker is inside, so that the owner had better go elsewhere. A hint.
+    pub(crate) fn is_revoked(&self) -> bool {
+        // Relaxed: try_enter decides.
+        self.revoke.load(Relaxed)
+    }
+
     #[inline]
     fn is_busy(&self) -> bool {
         // Acquire: pairs with the Release in Section::drop (O1); makes the owner's work visible.
         self.busy.load(Acquire)
+    }
+}
+
+impl<T: Default> Default for Biased<T> {
+    fn default() -> Self {
+        Self::new(T::default())
     }
 }
 

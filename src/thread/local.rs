@@ -30,8 +30,13 @@ pub(crate) trait Home: Send + Sync + 'static {
     /// 2. The thread doesn't use it afterwards.
     unsafe fn take_back(&self, node: NonNull<()>);
 
-    /// Whether nothing will look the node up any more, so that it may be taken back early.
-    fn is_closed(&self) -> bool;
+    /// Whether the structure has closed and the calling thread isn't using its node further up the stack (in foreign
+    /// code that this very call may come from), so that it may be taken back early.
+    ///
+    /// # Safety
+    ///
+    /// 1. `node` is what the calling thread registered for this structure.
+    unsafe fn is_disused(&self, node: NonNull<()>) -> bool;
 }
 
 /// A reference that keeps a structure's memory valid.
@@ -139,11 +144,12 @@ pub(crate) fn has_exited() -> bool {
 pub(crate) fn register(id: u64, node: NonNull<()>, home: HomeRef) {
     let closed = MAP.with(|map| {
         let mut entries = map.0.borrow_mut();
-        entries.push(Entry { id, node, home });
-        // A drain, so that foreign code in a home's drop runs without the borrow.
-        let (open, closed) = entries
-            .drain(..)
-            .partition(|entry| !entry.home.get().is_closed());
+        // Split off, so that foreign code in a home's drop runs without the borrow.
+        let (mut open, closed): (Vec<_>, Vec<_>) = entries.drain(..).partition(|entry| {
+            // SAFETY: the map holds this node for this structure.
+            !unsafe { entry.home.get().is_disused(entry.node) }
+        });
+        open.push(Entry { id, node, home });
         *entries = open;
         closed
     });
@@ -189,7 +195,7 @@ mod tests {
             self.back.fetch_add(1, Relaxed);
         }
 
-        fn is_closed(&self) -> bool {
+        unsafe fn is_disused(&self, _: NonNull<()>) -> bool {
             // Relaxed: set by the test's own thread.
             self.closed.load(Relaxed)
         }

@@ -88,6 +88,14 @@ impl Panics {
     }
 }
 
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if let Some(payload) = self.take() {
+            discard(payload);
+        }
+    }
+}
+
 impl fmt::Debug for Panics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Panics")

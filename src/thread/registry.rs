@@ -69,12 +69,14 @@ impl<T> Registry<T> {
         }
     }
 
-    /// Takes a node for the calling thread: a free one, an orphan that `idle` says nobody uses, or a new one.
-    pub(crate) fn claim(&self, make: impl FnOnce() -> T, idle: impl Fn(&T) -> bool) -> &Node<T> {
+    /// Takes a node for the calling thread: a free one or an orphan that `usable` accepts, or a new one.
+    ///
+    /// `usable` must refuse an orphan that something of its late owner's still uses.
+    pub(crate) fn claim(&self, make: impl FnOnce() -> T, usable: impl Fn(&T) -> bool) -> &Node<T> {
         for node in self {
             // Relaxed: only a hint; the compare-exchange decides.
             let state = node.state.load(Relaxed);
-            let claimable = state == FREE || (state == ORPHAN && idle(&node.value));
+            let claimable = state != USED && usable(&node.value);
             // Acquire: pairs with the Release in Node::give_up (O12).
             // Relaxed on failure: nothing is read.
             if claimable

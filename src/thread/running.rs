@@ -42,6 +42,12 @@ impl Running {
         }
     }
 
+    /// Whether the calling thread, which must be the owner, has work in hand.
+    pub(crate) fn is_begun(&self) -> bool {
+        // Relaxed: the owner's own count.
+        !self.0.load(Relaxed).is_multiple_of(2)
+    }
+
     /// Waits until work that was marked at the time of the call has ended.
     pub(crate) fn wait(&self) {
         // Acquire: pairs with the Release in Mark::drop (O10); makes the work's effects visible.

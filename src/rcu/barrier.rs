@@ -1,0 +1,190 @@
+//! Waiting: for readers, for destructors, and for the end.
+//!
+//! # Protocol
+//!
+//! *Barrier*:
+//!
+//! 1. Announce it, so that no batch moves from thread to thread any more; wait for the marks of those that are moving one,
+//!    or running a destructor.
+//! 2. Begin a mark; take every backlog into the hand; wait for one grace period; run everything in the hand; end the mark.
+//! 3. Wait for the marks that are left: destructors that other threads had taken out of their own backlogs, and other
+//!    barriers.
+//!
+//! What had been retired before the call was in a backlog, where step 2 finds it, or under a mark, for which step 1 or 3
+//! waits. Nothing is put back, so one pass is enough.
+//!
+//! *Close*: the same without a grace period, since no guard can be left, and until nothing is found.
+//!
+//! # Orderings
+//!
+//! O27 and O28: see `retire`.
+
+use crate::fence;
+use crate::reclaim::Stage;
+use crate::sync::{AcqRel, Arc, AtomicUsize, Release};
+use crate::thread::{Snooze, frame};
+use crate::tuning::DRAIN_ROUNDS;
+
+use super::batch::List;
+use super::core::{Core, Mine};
+use super::stats::Drained;
+
+impl Core {
+    /// Waits for one grace period, driving it.
+    pub(super) fn synchronize(&self) {
+        assert!(
+            !self.is_inside(),
+            "graceperiod: synchronize() inside a guard of the same domain would wait for itself; \
+             drop this thread's guards first"
+        );
+        self.wait_for(self.clock.cookie());
+    }
+
+    /// Waits until the cookie's grace period has passed, driving it.
+    pub(super) fn wait_for(&self, cookie: u64) {
+        let mut snooze = Snooze::new();
+        while !self.clock.has_elapsed(cookie) {
+            if !self.clock.advance(&self.records) {
+                snooze.wait();
+            }
+        }
+    }
+
+    /// Waits for every destructor of everything retired before, and resumes a panic that one of them left.
+    pub(super) fn barrier(&self) {
+        self.settle("barrier");
+        self.panics.resume();
+    }
+
+    /// Barriers until nothing is pending.
+    pub(super) fn drain(&self) -> Drained {
+        let mut rounds = 0;
+        let left = loop {
+            self.settle("drain");
+            rounds += 1;
+            let left = self.stats().pending_objects;
+            if left == 0 || rounds == DRAIN_ROUNDS {
+                break left;
+            }
+        };
+        self.panics.resume();
+        Drained { rounds, left }
+    }
+
+    fn settle(&self, call: &str) {
+        let stages = self.live_stages();
+        self.refuse_misuse(call, &stages);
+        {
+            let _announced = Announced::new(&self.barriers);
+            let mine = self.mine();
+            self.wait_for_marks(&mine);
+            for stage in &stages {
+                stage.collect();
+            }
+            let mark = mine.own.running.begin();
+            let hand = self.gather();
+            self.wait_for(self.clock.cookie());
+            self.run_all(&mine, hand);
+            drop(mark);
+            self.wait_for_marks(&mine);
+        }
+        for stage in &stages {
+            stage.settle();
+        }
+    }
+
+    fn refuse_misuse(&self, call: &str, stages: &[Arc<dyn Stage>]) {
+        assert!(
+            !self.is_inside(),
+            "graceperiod: {call}() inside a guard of the same domain would wait for itself; \
+             drop this thread's guards first"
+        );
+        let foreign = frame::is_open_for(self.id)
+            || stages.iter().any(|stage| frame::is_open_for(stage.id()));
+        assert!(
+            !foreign,
+            "graceperiod: {call}() inside a destructor, handler or hook of the same domain would wait for itself; \
+             call it from outside, or use defer()"
+        );
+    }
+
+    pub(super) fn live_stages(&self) -> Vec<Arc<dyn Stage>> {
+        let mut stages = self.stages.lock();
+        stages.retain(|stage| stage.strong_count() > 0);
+        stages.iter().filter_map(std::sync::Weak::upgrade).collect()
+    }
+
+    /// Waits for the destructors and moves that other threads have in hand.
+    fn wait_for_marks(&self, mine: &Mine<'_>) {
+        for node in &self.records {
+            let own = &node.value.own;
+            if !std::ptr::eq(own, &mine.own) {
+                own.running.wait();
+            }
+        }
+    }
+
+    /// Takes every backlog.
+    fn gather(&self) -> List {
+        let mut hand = List::default();
+        for node in &self.records {
+            let own = &node.value.own;
+            let mut taken = own.backlog.take();
+            let (mut list, spent) = taken.take_all(self.clock.cookie());
+            own.untouch();
+            drop(taken);
+            drop(spent);
+            hand.append(&mut list);
+        }
+        hand
+    }
+
+    fn run_all(&self, mine: &Mine<'_>, mut hand: List) {
+        while let Some(mut batch) = hand.pop_front() {
+            while let Some(thunk) = batch.pop() {
+                self.run(mine, thunk);
+            }
+        }
+    }
+
+    /// Ends the domain: runs everything retired, and what that retires, until nothing is left.
+    ///
+    /// The last user handle has gone, so no guard lives and nobody enters any more.
+    pub(super) fn close(&self) {
+        self.mark_closed();
+        // Orders the mark before the walks (O28).
+        fence::heavy();
+        frame::run(self.id, || {
+            loop {
+                let mine = self.borrow_record();
+                let mark = mine.own.running.begin();
+                let hand = self.gather();
+                if hand.is_empty() {
+                    break;
+                }
+                self.run_all(&mine, hand);
+                drop(mark);
+            }
+        });
+    }
+}
+
+/// Keeps batches where they are while it lives.
+struct Announced<'a>(&'a AtomicUsize);
+
+impl<'a> Announced<'a> {
+    fn new(barriers: &'a AtomicUsize) -> Self {
+        // AcqRel: pairs with the Acquire in take_over (O27).
+        barriers.fetch_add(1, AcqRel);
+        // Orders the count before the look at the marks (O27).
+        fence::heavy();
+        Self(barriers)
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in take_over (O27); the barrier is through with the backlogs.
+        self.0.fetch_sub(1, Release);
+    }
+}

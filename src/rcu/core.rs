@@ -1,0 +1,263 @@
+//! A domain's shared state, and the calling thread's record in it.
+//!
+//! # Invariants
+//!
+//! - I1: a node that `thread::local` finds under the domain's identity is the calling thread's own record in it.
+//! - I2: foreign code runs under the record's `Running` mark, so that a node in use further up the stack is never taken
+//!   back.
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use crate::counter::Shared;
+use crate::fence::Section;
+use crate::reclaim::Stage;
+use crate::sync::{
+    Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Relaxed, Release, Weak, now, thread,
+};
+use crate::thread::{Home, HomeRef, Node, Panics, Registry, local};
+use crate::tuning::{LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, PATIENCE, POLL_INTERVAL_NANOS};
+
+use super::backlog::Backlog;
+use super::clock::Clock;
+use super::global;
+use super::record::Record;
+
+/// What a builder sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Config {
+    pub(super) max_delay: Duration,
+    pub(super) patience: Duration,
+    pub(super) limit_objects: usize,
+    pub(super) limit_bytes: usize,
+    /// Whether retiring threads drop what is ready; else only the worker does.
+    pub(super) drop_at_retire: bool,
+}
+
+impl Config {
+    pub(super) const DEFAULT: Self = Self {
+        max_delay: MAX_DELAY,
+        patience: PATIENCE,
+        limit_objects: LIMIT_OBJECTS,
+        limit_bytes: LIMIT_BYTES,
+        drop_at_retire: true,
+    };
+}
+
+/// A domain without its handles.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) id: u64,
+    /// Upgrades to the owner; empty for the global domain, which lives in a static.
+    this: Weak<Core>,
+    pub(super) config: Config,
+    pub(super) clock: Clock,
+    pub(super) records: Registry<Record>,
+    pub(super) panics: Panics,
+    /// Set once, when the last user handle has gone.
+    closed: AtomicBool,
+    /// Barriers now collecting; while there are any, batches don't move from thread to thread.
+    pub(super) barriers: AtomicUsize,
+    /// Batches closed so far, and how many there were when a grace period was last asked for.
+    pub(super) closed_batches: AtomicU64,
+    pub(super) asked_at: AtomicU64,
+    last_poll: AtomicU64,
+    pub(super) limit_hits: Shared,
+    /// Retired after the close and dropped at once, objects and bytes.
+    pub(super) late: Shared,
+    pub(super) late_bytes: Shared,
+    /// The domain's worker, to be woken.
+    pub(super) worker: Mutex<Option<thread::Thread>>,
+    pub(super) stages: Mutex<Vec<Weak<dyn Stage>>>,
+}
+
+impl Core {
+    crate::sync::const_fn! {
+        pub(super) fn new(id: u64, this: Weak<Core>, config: Config) -> Self {
+            Self {
+                id,
+                this,
+                config,
+                clock: Clock::new(),
+                records: Registry::new(),
+                panics: Panics::new(),
+                closed: AtomicBool::new(false),
+                barriers: AtomicUsize::new(0),
+                closed_batches: AtomicU64::new(0),
+                asked_at: AtomicU64::new(0),
+                last_poll: AtomicU64::new(0),
+                limit_hits: Shared::new(),
+                late: Shared::new(),
+                late_bytes: Shared::new(),
+                worker: Mutex::new(None),
+                stages: Mutex::new(Vec::new()),
+            }
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        // Acquire: pairs with the Release in mark_closed (O28); a closing thread has nothing more to collect from us.
+        self.closed.load(Acquire)
+    }
+
+    pub(super) fn mark_closed(&self) {
+        // Release: pairs with the Acquire in is_closed (O28).
+        self.closed.store(true, Release);
+    }
+
+    /// The owner, unless the domain is the global one.
+    pub(super) fn shared(&self) -> Option<Arc<Core>> {
+        self.this.upgrade()
+    }
+
+    fn home(&self) -> HomeRef {
+        match self.shared() {
+            Some(core) => HomeRef::Shared(core),
+            None => HomeRef::Static(global::home()),
+        }
+    }
+
+    /// The calling thread's record, registering one if need be; a borrowed one once the thread has given its own back.
+    #[inline]
+    pub(super) fn mine(&self) -> Mine<'_> {
+        match self.registered() {
+            Some(record) => Mine {
+                record,
+                borrowed: None,
+            },
+            None => self.mine_slow(),
+        }
+    }
+
+    /// The calling thread's record if it has one.
+    #[inline]
+    pub(super) fn registered(&self) -> Option<&Record> {
+        let node = local::find(self.id)?.cast::<Node<Record>>();
+        // SAFETY: core I1, and nodes live as long as the registry in `self`.
+        Some(&unsafe { node.as_ref() }.value)
+    }
+
+    #[cold]
+    fn mine_slow(&self) -> Mine<'_> {
+        if local::has_exited() {
+            return self.borrow_record();
+        }
+        let node = self.claim();
+        local::register(self.id, NonNull::from(node).cast(), self.home());
+        Mine {
+            record: &node.value,
+            borrowed: None,
+        }
+    }
+
+    /// A record for a while, for a thread that can't or shouldn't use its own.
+    pub(super) fn borrow_record(&self) -> Mine<'_> {
+        let node = self.claim();
+        Mine {
+            record: &node.value,
+            borrowed: Some(node),
+        }
+    }
+
+    fn claim(&self) -> &Node<Record> {
+        self.records.claim(
+            || Record::new(self.id),
+            |record| record.is_unused() && !record.own.backlog.is_revoked(),
+        )
+    }
+
+    /// Enters on the calling thread's record, or on one that lasts as long as the guard.
+    #[inline]
+    pub(super) fn enter(&self) -> NonNull<Record> {
+        match self.registered() {
+            Some(record) => {
+                record.enter(&self.clock);
+                NonNull::from(record)
+            }
+            None => self.enter_slow(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn enter_slow(&self) -> NonNull<Record> {
+        let mine = self.mine();
+        mine.enter(&self.clock);
+        // A borrowed record goes back as an orphan that the guard keeps in use.
+        NonNull::from(mine.record)
+    }
+
+    /// A record for a reader of the calling thread.
+    pub(super) fn add_reader(&self) -> NonNull<Record> {
+        let mine = self.mine();
+        mine.add_reader();
+        NonNull::from(mine.record)
+    }
+
+    /// Whether the calling thread is inside a guard that it can know of.
+    pub(super) fn is_inside(&self) -> bool {
+        self.registered().is_some_and(Record::is_inside)
+    }
+
+    /// Makes an attempt at a grace period unless one was made just now.
+    pub(super) fn poll(&self) {
+        let now = now();
+        // Relaxed: a rate limit; a lost race costs an attempt.
+        let last = self.last_poll.load(Relaxed);
+        if now.saturating_sub(last) >= POLL_INTERVAL_NANOS || last == 0 {
+            // Relaxed: as above.
+            self.last_poll.store(now.max(1), Relaxed);
+            self.clock.advance(&self.records);
+        }
+    }
+}
+
+impl Home for Core {
+    unsafe fn take_back(&self, node: NonNull<()>) {
+        // SAFETY: (1) and I1: the thread's own node in `self.records`.
+        let node = unsafe { node.cast::<Node<Record>>().as_ref() };
+        // Its backlog stays in it, for whoever comes by or claims the node next.
+        node.give_up(!node.value.is_unused());
+    }
+
+    unsafe fn is_disused(&self, node: NonNull<()>) -> bool {
+        // SAFETY: (1) and I1: the thread's own node in `self.records`.
+        let record = unsafe { &node.cast::<Node<Record>>().as_ref().value };
+        self.is_closed() && record.is_unused() && !record.own.running.is_begun()
+    }
+}
+
+/// A record that the calling thread owns.
+#[derive(Debug)]
+pub(super) struct Mine<'a> {
+    record: &'a Record,
+    borrowed: Option<&'a Node<Record>>,
+}
+
+impl<'a> Mine<'a> {
+    /// Opens a section on the backlog; `None` while somebody takes it over. No other section may be open.
+    #[inline]
+    pub(super) fn section(&self) -> Option<Section<'a, Backlog>> {
+        // SAFETY: this thread owns the record, and sections are never nested: nothing that runs inside one calls back
+        // into the engine (backlog I1).
+        unsafe { self.record.own.backlog.try_enter() }
+    }
+}
+
+impl Deref for Mine<'_> {
+    type Target = Record;
+
+    #[inline]
+    fn deref(&self) -> &Record {
+        self.record
+    }
+}
+
+impl Drop for Mine<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(node) = self.borrowed {
+            node.give_up(!node.value.is_unused());
+        }
+    }
+}

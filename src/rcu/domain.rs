@@ -1,0 +1,313 @@
+//! Domains: independent sets of readers and of memory that waits for them.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use crate::sync::{Arc, Weak, next_id};
+use crate::thread::frame::{self, Job};
+
+use super::core::{Config, Core};
+use super::worker::Worker;
+
+/// What takes the panics of foreign code.
+pub type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+
+/// An owned domain: its readers and its garbage are independent of every other domain's.
+///
+/// A cheap user handle; clones name the same domain. When the last handle goes, the domain *closes*: no guard can be
+/// left, since each borrows a handle, so everything retired is dropped before `drop` returns, also if guards were leaked.
+/// (If that happens inside a destructor, the close waits until that has returned.) Cells and other inner references may
+/// outlive the domain; what they retire afterwards is dropped at once, on their thread. Panics of destructors that run at
+/// the close go to the hook, or are counted and lost.
+///
+/// ```
+/// use graceperiod::{Domain, RcuCell};
+///
+/// let domain = Domain::new();
+/// let cell = RcuCell::new_in(String::from("old"), &domain);
+/// {
+///     let guard = domain.enter();
+///     let old = cell.load(&guard);
+///     cell.replace(String::from("new"));
+///     assert_eq!(old, "old");
+/// }
+/// domain.barrier();
+/// assert_eq!(domain.stats().pending_objects, 0);
+/// ```
+#[doc(alias = "rcu_domain")]
+#[derive(Clone)]
+pub struct Domain {
+    pub(super) core: Arc<Core>,
+    open: Arc<Open>,
+}
+
+/// An inner reference to a [`Domain`]: keeps its memory valid and holds nothing open.
+#[derive(Clone)]
+pub struct DomainRef(pub(super) Arc<Core>);
+
+impl DomainRef {
+    pub(super) fn core(&self) -> &Core {
+        &self.0
+    }
+}
+
+/// Closes the domain when it goes.
+struct Open {
+    closing: Option<Closing>,
+}
+
+struct Closing {
+    core: Arc<Core>,
+    worker: Option<Worker>,
+}
+
+impl Closing {
+    fn run(self) {
+        if let Some(worker) = self.worker {
+            worker.stop();
+        }
+        self.core.close();
+    }
+}
+
+unsafe fn run_closing(data: NonNull<()>) {
+    // SAFETY: made from a box of this type in Open::drop, and called once.
+    let closing = unsafe { Box::from_raw(data.cast::<Closing>().as_ptr()) };
+    closing.run();
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let Some(closing) = self.closing.take() else {
+            return;
+        };
+        if frame::is_open() {
+            let id = closing.core.id;
+            let data = NonNull::from(Box::leak(Box::new(closing))).cast();
+            // SAFETY: `run_closing` takes the box back once; the close catches panics.
+            frame::run_or_leave(id, unsafe { Job::new(data, run_closing) });
+        } else {
+            closing.run();
+        }
+    }
+}
+
+impl Domain {
+    /// Opens a domain with the default settings.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let domain = graceperiod::Domain::new();
+    /// domain.defer(|| println!("no reader is left"));
+    /// domain.barrier();
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::over(DomainBuilder::default().core(), None)
+    }
+
+    /// Begins to describe a domain.
+    pub fn builder() -> DomainBuilder {
+        DomainBuilder::default()
+    }
+
+    /// Returns the domain's identity, never reused within a process.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.core.id
+    }
+
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    fn over(core: Arc<Core>, worker: Option<Worker>) -> Self {
+        let closing = Closing {
+            core: Arc::clone(&core),
+            worker,
+        };
+        Self {
+            core,
+            open: Arc::new(Open {
+                closing: Some(closing),
+            }),
+        }
+    }
+}
+
+impl Default for Domain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for Domain {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Domain {}
+
+impl fmt::Debug for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Domain")
+            .field("id", &self.id())
+            .field("handles", &Arc::strong_count(&self.open))
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DomainRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DomainRef").field(&self.0.id).finish()
+    }
+}
+
+/// What a thread does when what it has retired passes the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnLimit {
+    /// Drives grace periods and drops what is ready, yielding in between, for at most `patience`; then lets the backlog
+    /// grow, counts that in [`DomainStats::limit_hits`], and helps again when it has doubled.
+    Help {
+        /// Longest wait in one call.
+        patience: Duration,
+    },
+}
+
+/// Who drops what has been retired with [`retire`](Domain::retire) and its like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DropValues {
+    /// The threads that retire, one object a call and half a batch more every 64th; the worker too, if there is one.
+    #[default]
+    AtReuse,
+    /// The domain's worker alone; retiring runs no foreign code. Starts the worker.
+    Worker,
+}
+
+/// Describes a [`Domain`].
+#[must_use = "call build() to open the domain"]
+pub struct DomainBuilder {
+    name: String,
+    config: Config,
+    worker: bool,
+    hook: Option<Arc<PanicHook>>,
+}
+
+impl Default for DomainBuilder {
+    fn default() -> Self {
+        Self {
+            name: String::from("graceperiod"),
+            config: Config::DEFAULT,
+            worker: false,
+            hook: None,
+        }
+    }
+}
+
+impl fmt::Debug for DomainBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DomainBuilder")
+            .field("name", &self.name)
+            .field("config", &self.config)
+            .field("worker", &self.worker)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DomainBuilder {
+    /// Names the worker thread. Default: `graceperiod`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the age from which what an idle thread has retired is taken over: by the worker, by a thread that retires
+    /// (every 512 retirements over all threads), or by a barrier. Default: 10 ms.
+    pub fn max_delay(mut self, delay: Duration) -> Self {
+        self.config.max_delay = delay;
+        self
+    }
+
+    /// Sets what a thread does at its limit. Default: helps, with a patience of 1 ms.
+    pub fn on_limit(mut self, on_limit: OnLimit) -> Self {
+        let OnLimit::Help { patience } = on_limit;
+        self.config.patience = patience;
+        self
+    }
+
+    /// Sets how many objects of a thread may wait before it helps. Looked at every 64 retirements. Default: 2,048.
+    pub fn limit_objects(mut self, objects: usize) -> Self {
+        self.config.limit_objects = objects;
+        self
+    }
+
+    /// Sets how many bytes of a thread may wait before it helps. Looked at every 64 retirements. Default: 64 MiB.
+    pub fn limit_bytes(mut self, bytes: usize) -> Self {
+        self.config.limit_bytes = bytes;
+        self
+    }
+
+    /// Gives the domain a thread that takes over what idles and drops it, every [`max_delay`](Self::max_delay). Default:
+    /// none.
+    pub fn worker(mut self, worker: bool) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// Sets who drops what has been retired. Default: the threads that retire.
+    pub fn drop_values(mut self, by: DropValues) -> Self {
+        self.config.drop_at_retire = by == DropValues::AtReuse;
+        self
+    }
+
+    /// Sets what takes the panics of destructors, instead of the next [`barrier`](Domain::barrier).
+    ///
+    /// The hook runs on the thread that ran the destructor. A panic of the hook itself is kept for the next barrier.
+    pub fn on_panic(mut self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Opens the domain.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the worker's thread can't be started; [`try_build`](Self::try_build) says so instead.
+    #[must_use]
+    pub fn build(self) -> Domain {
+        match self.try_build() {
+            Ok(domain) => domain,
+            Err(error) => {
+                panic!("graceperiod: the domain's worker thread can't be started: {error}")
+            }
+        }
+    }
+
+    /// Opens the domain.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the worker's thread can't be started.
+    pub fn try_build(self) -> io::Result<Domain> {
+        let core = self.core();
+        let worker = if self.worker || !self.config.drop_at_retire {
+            Some(Worker::start(&core, self.name)?)
+        } else {
+            None
+        };
+        Ok(Domain::over(core, worker))
+    }
+
+    fn core(&self) -> Arc<Core> {
+        let core = Arc::new_cyclic(|this| Core::new(next_id(), Weak::clone(this), self.config));
+        core.panics.set_hook(self.hook.clone());
+        core
+    }
+}

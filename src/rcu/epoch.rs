@@ -1,0 +1,143 @@
+//! The two packed words of the protocol: the domain's epoch `E` and a record's word.
+//!
+//! Both carry an epoch in their upper bits, so that one compare of a word with `E` can decide everything.
+//!
+//! | bits | in a record's word | in `E` |
+//! |---|---|---|
+//! | 0..14 | `nest`: guards of the owner now live | 0 |
+//! | 14 | `S`: the next enter from this word is fenced | 0 |
+//! | 15 | 0 | `F`: every enter is fenced |
+//! | 16..64 | `E`'s epoch at the outermost enter | the epoch |
+//!
+//! `F` is a bit of its own that no word ever carries.
+//!
+//! | word | meaning | next | who moves it |
+//! |---|---|---|---|
+//! | `(x, S, 0)` | idle, trusted by every driver | `(E, S, 1)` | owner, enter |
+//! | `(x, S, n)` | inside `n` guards since epoch `x` | `(x, S, n + 1)`, `(x, S, n - 1)` | owner, nested enter and leave |
+//!
+//! 48 bits of epoch at five million grace periods a second last 650 days without a pause; [`Epoch::next`] aborts
+//! before they wrap.
+
+const NEST_MASK: u64 = (1 << 14) - 1;
+const S: u64 = 1 << 14;
+const F: u64 = 1 << 15;
+const EPOCH_SHIFT: u32 = 16;
+const EPOCH_MAX: u64 = u64::MAX >> EPOCH_SHIFT;
+
+/// A value of the domain's epoch `E`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch(u64);
+
+impl Epoch {
+    /// The first epoch, with every enter fenced.
+    pub(super) const FIRST: Self = Self((1 << EPOCH_SHIFT) | F);
+
+    /// What to add to `E` to open the next epoch.
+    pub(super) const STEP: u64 = 1 << EPOCH_SHIFT;
+
+    pub(super) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) const fn number(self) -> u64 {
+        self.0 >> EPOCH_SHIFT
+    }
+
+    /// The epoch after this one. Aborts when the numbers run out.
+    pub(super) fn next(self) -> Self {
+        if self.number() == EPOCH_MAX {
+            std::process::abort();
+        }
+        Self(self.0 + Self::STEP)
+    }
+
+    const fn is_fenced(self) -> bool {
+        self.0 & F != 0
+    }
+}
+
+/// A value of a record's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+impl Word {
+    /// Idle since before the first epoch; the first enter is fenced.
+    pub(super) const IDLE: Self = Self(S);
+
+    pub(super) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The word of an outermost guard that entered in `epoch`.
+    pub(super) const fn entered(epoch: Epoch) -> Self {
+        let s = if epoch.is_fenced() { S } else { 0 };
+        Self((epoch.number() << EPOCH_SHIFT) | s | 1)
+    }
+
+    /// The word with one guard more. Aborts one below the field's limit: unwinding would leave through this very word.
+    #[inline]
+    pub(super) fn nested(self) -> Self {
+        if self.0 & NEST_MASK == NEST_MASK - 1 {
+            too_deep();
+        }
+        Self(self.0 + 1)
+    }
+
+    /// The word with one guard less.
+    #[inline]
+    pub(super) const fn left(self) -> Self {
+        Self(self.0 - 1)
+    }
+
+    pub(super) const fn is_idle(self) -> bool {
+        self.0 & NEST_MASK == 0
+    }
+
+    /// Whether a driver of the grace period that epoch `number` opened needn't wait for this word's owner: it entered
+    /// late enough, or it is idle and its next enter is fenced.
+    pub(super) const fn passes(self, number: u64) -> bool {
+        self.0 >> EPOCH_SHIFT >= number || (self.is_idle() && self.0 & S != 0)
+    }
+}
+
+#[cold]
+fn too_deep() -> ! {
+    std::process::abort();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_carries_f_and_no_epoch_carries_s_or_nest() {
+        let mut epoch = Epoch::FIRST;
+        for number in 1..100 {
+            assert_eq!(epoch.number(), number);
+            assert_eq!(epoch.bits() & (NEST_MASK | S), 0);
+            let word = Word::entered(epoch);
+            assert_eq!(word.bits() & F, 0);
+            assert_eq!(word.nested().left(), word);
+            assert!(word.left().is_idle() && !word.is_idle());
+            epoch = epoch.next();
+        }
+    }
+
+    #[test]
+    fn driver_waits_for_earlier_readers_only() {
+        let word = Word::entered(Epoch::FIRST);
+        assert!(word.passes(1));
+        assert!(!word.passes(2));
+        assert!(word.left().passes(2));
+        assert!(Word::IDLE.passes(u64::MAX >> EPOCH_SHIFT));
+    }
+}

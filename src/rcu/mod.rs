@@ -1,0 +1,41 @@
+//! The grace-period engine: domains, guards, cookies, retirement, barriers.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `epoch` | the packed words of the protocol |
+//! | `record` | a thread's record: enter and leave |
+//! | `clock` | grace periods: cookie, advance, scan, complete |
+//! | `thunk`, `batch`, `backlog` | what has been retired |
+//! | `core` | a domain's shared state, and the calling thread's record in it |
+//! | `retire` | retiring, pacing, take-over, limits |
+//! | `barrier` | synchronize, barrier, drain, close |
+//! | `guard`, `cookie`, `stats` | what users hold |
+//! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
+//! | `worker` | a domain's optional thread |
+
+mod backlog;
+mod barrier;
+mod batch;
+mod clock;
+mod cookie;
+mod core;
+mod domain;
+mod epoch;
+mod global;
+mod guard;
+mod handle;
+#[cfg(all(test, loom))]
+mod loom_models;
+mod record;
+mod retire;
+mod stats;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod thunk;
+mod worker;
+
+pub use cookie::GracePeriod;
+pub use domain::{Domain, DomainBuilder, DomainRef, DropValues, OnLimit, PanicHook};
+pub use global::Global;
+pub use guard::{Guard, Reader};
+pub use stats::{DomainStats, Drained};

@@ -1,0 +1,176 @@
+//! A thread's record in a domain: the word that drivers read, and the thread's own part.
+//!
+//! # Protocol
+//!
+//! The steps of the reader, in fence mode (`F` set for good):
+//!
+//! - *enter*, outermost: `e = E` (Acquire); `word = (e, S, 1)` (Release); full fence.
+//! - *enter*, nested: `word + 1`, no fence: the outermost guard protects.
+//! - *leave*: `word - 1` (Release).
+//!
+//! # Invariants
+//!
+//! - I1: only the record's owner stores `word`. The owner is the thread that claimed the node; an orphan's owner is
+//!   whoever holds the guards and readers that are left.
+//! - I2: an orphan without a [`Reader`](super::Reader) and with an idle word stays so. Readers are looked at first: only
+//!   a reader can turn an idle word busy.
+//!
+//! # Orderings
+//!
+//! - O20: enter's store, full fence | the driver's advance of `E`, full fence (see `clock`): the driver sees the reader
+//!   inside, or the reader sees all that came before the driver's fence.
+//! - O21: every store of `word` (Release) -> the driver's scan (Acquire): what a guard read happens before the end of
+//!   the period that waited for it. The store of a later enter counts as well, since it follows the leave.
+//! - O22: the driver's advance of `E` (Release) -> enter's load of `E` (Acquire): a reader that entered in the new epoch
+//!   sees all that came before it, so that the driver may pass it by.
+//! - O23: a reader's going, and the last leave (Release) -> claiming an orphan (Acquire).
+
+use crossbeam_utils::CachePadded;
+
+use crate::counter::Local;
+use crate::fence::{self, Biased};
+use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release};
+use crate::thread::Running;
+
+use super::backlog::Backlog;
+use super::clock::Clock;
+use super::epoch::Word;
+
+/// A thread's part of a domain.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Written by the owner at every enter and leave, read by drivers.
+    word: CachePadded<AtomicU64>,
+    /// The domain's identity.
+    domain: u64,
+    /// Live [`Reader`](super::Reader)s of the owner.
+    readers: AtomicU32,
+    pub(super) own: CachePadded<Own>,
+}
+
+/// What a thread retires and drops. Written by the owner, or by whoever took the backlog over.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub(super) backlog: Biased<Backlog>,
+    /// Destructors that this thread has in hand.
+    pub(super) running: Running,
+    pub(super) retired: Local,
+    pub(super) retired_bytes: Local,
+    pub(super) dropped: Local,
+    pub(super) dropped_bytes: Local,
+    /// When the owner last opened a batch, by the shim's clock; 0 while the backlog is known to be empty.
+    touched: AtomicU64,
+}
+
+impl Own {
+    /// Notes that the backlog holds something; within a section of it.
+    pub(super) fn touch(&self, now: u64) {
+        // Relaxed: a hint for those who look for idle backlogs.
+        self.touched.store(now.max(1), Relaxed);
+    }
+
+    /// Notes that the backlog has been taken over; within the taker's turn.
+    pub(super) fn untouch(&self) {
+        // Relaxed: as in touch.
+        self.touched.store(0, Relaxed);
+    }
+
+    /// Whether the backlog may hold something that its owner hasn't touched since `oldest`, or has no owner.
+    pub(super) fn is_held_since(&self, oldest: u64, abandoned: bool) -> bool {
+        // Relaxed: as in touch.
+        let touched = self.touched.load(Relaxed);
+        touched != 0 && (abandoned || touched <= oldest)
+    }
+}
+
+impl Record {
+    pub(super) fn new(domain: u64) -> Self {
+        Self {
+            word: CachePadded::new(AtomicU64::new(Word::IDLE.bits())),
+            domain,
+            readers: AtomicU32::new(0),
+            own: CachePadded::new(Own::default()),
+        }
+    }
+
+    pub(super) fn domain(&self) -> u64 {
+        self.domain
+    }
+
+    /// Enters; only the owner may call it (I1).
+    #[inline]
+    pub(super) fn enter(&self, clock: &Clock) {
+        let epoch = clock.epoch();
+        let word = self.own_word();
+        if word.is_idle() {
+            // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before.
+            self.word.store(Word::entered(epoch).bits(), Release);
+            // Orders the store with all of the guard's reads against the driver's fence (O20).
+            fence::full();
+        } else {
+            self.nest();
+        }
+    }
+
+    /// Adds a guard to the live ones; only the owner may call it (I1).
+    #[inline]
+    pub(super) fn nest(&self) {
+        let word = self.own_word();
+        debug_assert!(!word.is_idle());
+        // Release: pairs with the Acquire in observe (O21). Nothing new is protected, so no fence.
+        self.word.store(word.nested().bits(), Release);
+    }
+
+    /// Leaves one guard; only the owner may call it (I1).
+    #[inline]
+    pub(super) fn leave(&self) {
+        let word = self.own_word();
+        debug_assert!(!word.is_idle());
+        // Release: pairs with the Acquire in observe (O21); the guard's reads come before.
+        self.word.store(word.left().bits(), Release);
+    }
+
+    /// Counts a retired object; only the owner may call it.
+    #[inline]
+    pub(super) fn count_retired(&self, bytes: usize) {
+        self.own.retired.add(1);
+        self.own.retired_bytes.add(bytes as u64);
+    }
+
+    /// Whether the owner is inside a guard; only the owner gets an answer that lasts.
+    pub(super) fn is_inside(&self) -> bool {
+        !self.own_word().is_idle()
+    }
+
+    /// The word as a driver sees it.
+    pub(super) fn observe(&self) -> Word {
+        // Acquire: pairs with the Release in enter, nest and leave (O21).
+        Word::from_bits(self.word.load(Acquire))
+    }
+
+    #[inline]
+    fn own_word(&self) -> Word {
+        // Relaxed: only the owner stores the word (I1).
+        Word::from_bits(self.word.load(Relaxed))
+    }
+
+    /// Counts a reader; only the owner may call it.
+    pub(super) fn add_reader(&self) {
+        // Relaxed: the owner's own count; it matters to others only when it falls.
+        self.readers.store(self.readers.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Uncounts a reader; only the owner may call it.
+    pub(super) fn remove_reader(&self) {
+        // Relaxed: the owner's own count.
+        let left = self.readers.load(Relaxed) - 1;
+        // Release: pairs with the Acquire in is_unused (O23).
+        self.readers.store(left, Release);
+    }
+
+    /// Whether neither a guard nor a reader uses the record (I2).
+    pub(super) fn is_unused(&self) -> bool {
+        // Acquire: pairs with the Release in remove_reader (O23). Readers first, see I2.
+        self.readers.load(Acquire) == 0 && self.observe().is_idle()
+    }
+}

@@ -1,0 +1,74 @@
+//! A domain's optional thread: closes what idles, drives grace periods, drops what is ready.
+//!
+//! The worker is an inner reference. It ends when the domain closes, and whoever closes joins it, unless that is the
+//! worker itself.
+
+use std::io;
+
+use crate::sync::{Acquire, Arc, AtomicBool, Release, now, thread};
+use crate::thread::frame;
+use crate::tuning::CATCH_UP;
+
+use super::core::Core;
+use super::retire::nanos;
+
+/// The handle by which the close ends the thread.
+#[derive(Debug)]
+pub(super) struct Worker {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Worker {
+    pub(super) fn start(core: &Arc<Core>, name: String) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (core, stopped) = (Arc::clone(core), Arc::clone(&stop));
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            *core.worker.lock() = Some(thread::current());
+            // Acquire: pairs with the Release in stop (O29).
+            while !stopped.load(Acquire) {
+                thread::park_timeout(core.config.max_delay);
+                core.tick();
+            }
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread and waits for it, but not for itself.
+    pub(super) fn stop(self) {
+        // Release: pairs with the Acquire in the thread's loop (O29).
+        self.stop.store(true, Release);
+        self.thread.thread().unpark();
+        if self.thread.thread().id() != thread::current().id() {
+            // The loop runs foreign code only where panics are caught.
+            let _ended = self.thread.join();
+        }
+    }
+}
+
+impl Core {
+    /// Wakes the worker if there is one.
+    pub(super) fn kick(&self) {
+        if let Some(worker) = &*self.worker.lock() {
+            worker.unpark();
+        }
+    }
+
+    fn tick(&self) {
+        let mine = self.borrow_record();
+        let now = now();
+        let since = if self.config.drop_at_retire {
+            now.saturating_sub(nanos(self.config.max_delay))
+        } else {
+            now
+        };
+        self.take_over(&mine, since);
+        if mine.own.is_held_since(now, true) {
+            self.clock.advance(&self.records);
+            self.ripen(&mine);
+            frame::run(self.id, || {
+                while self.drop_ready(&mine, CATCH_UP) == CATCH_UP {}
+            });
+        }
+    }
+}
