@@ -23,6 +23,9 @@ pub(crate) const BATCHES_PER_PERIOD: u64 = 8;
 /// Ready objects dropped when a batch is closed, beside the one at every retire.
 pub(crate) const CATCH_UP: usize = BATCH / 2;
 
+/// Ready objects dropped besides when a batch is closed above the limit.
+pub(crate) const CATCH_UP_AT_LIMIT: usize = 4 * BATCH;
+
 /// Retired objects waiting on one thread from which that thread helps.
 pub(crate) const LIMIT_OBJECTS: usize = 2_048;
 

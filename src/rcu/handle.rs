@@ -86,8 +86,8 @@ macro_rules! handle {
             /// Drops a box that no reader can reach any more, later: after a grace period, in a batch.
             ///
             /// Never fails, and waits for at most the domain's patience, at the limit, and not inside a guard. Runs at
-            /// most one destructor that is ready, half a batch more at every 64th call, and what is ready at the limit;
-            /// none inside a destructor or while the thread panics. The drop runs on whichever thread retires later, or
+            /// most one destructor that is ready, 32 more at every 64th call, and 256 more there above the limit (while
+            /// it helps, all that get ready); none inside a destructor or while the thread panics. The drop runs on whichever thread retires later, or
             /// in a barrier, or on the worker.
             pub fn retire<T: ?Sized + Send + 'static>(&self, value: Box<T>) {
                 let ptr = NonNull::from(Box::leak(value));

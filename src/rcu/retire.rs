@@ -5,8 +5,8 @@
 //! - *retire*: into the open batch, in a section of the thread's own backlog; then drop one ready object, if foreign code
 //!   may run here.
 //! - *close a batch* (every [`BATCH`](crate::tuning::BATCH) retirements): take a cookie; ask for a grace period if it is
-//!   time; look for backlogs that idle or exited threads left; drop half a batch more while much is ready; at the limit,
-//!   help for as long as the patience lasts.
+//!   time; look for backlogs that idle or exited threads left; drop half a batch more while much is ready; above the
+//!   limit, drop four batches more, and help for as long as the patience lasts.
 //!
 //! Foreign code doesn't run while the thread unwinds or is running foreign code already: those retirements only join the
 //! backlog.
@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::fence;
 use crate::sync::{Acquire, Arc, Relaxed, now, panicking};
 use crate::thread::{Snooze, frame};
-use crate::tuning::{BATCHES_PER_PERIOD, CATCH_UP};
+use crate::tuning::{BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_AT_LIMIT};
 
 use super::batch::{List, Owned};
 use super::core::{Core, Mine};
@@ -110,7 +110,10 @@ impl Core {
         self.ripen(mine);
         if self.may_drop_here() {
             self.drop_ready(mine, CATCH_UP);
-            self.help_at_limit(mine);
+            if self.is_over_limit(mine) {
+                self.drop_ready(mine, CATCH_UP_AT_LIMIT);
+                self.help_at_limit(mine);
+            }
         }
     }
 
@@ -173,7 +176,7 @@ impl Core {
     /// Above its limit the thread reclaims, and yields for at most the patience; then it lets the backlog grow, counts
     /// that, and asks again when the backlog has doubled.
     fn help_at_limit(&self, mine: &Mine<'_>) {
-        if !self.is_over_limit(mine) {
+        if !self.should_help(mine) {
             return;
         }
         let deadline = now().saturating_add(nanos(self.config.patience));
@@ -201,12 +204,20 @@ impl Core {
         let Some(mut section) = mine.section() else {
             return false;
         };
-        let objects = section.objects();
-        let over = objects > self.config.limit_objects || section.bytes() > self.config.limit_bytes;
+        let over = section.objects() > self.config.limit_objects
+            || section.bytes() > self.config.limit_bytes;
         if !over {
             section.help_at = 0;
         }
-        over && objects >= section.help_at
+        over
+    }
+
+    /// Whether help that was in vain before may be tried again.
+    fn should_help(&self, mine: &Mine<'_>) -> bool {
+        self.is_over_limit(mine)
+            && mine
+                .section()
+                .is_some_and(|section| section.objects() >= section.help_at)
     }
 
     /// Adopts the backlogs of threads that have exited, or that have opened no batch since `oldest`.
