@@ -73,6 +73,11 @@ mod imp {
         u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// Parks the calling thread for at most `timeout`.
+    pub(crate) fn park_timeout(timeout: std::time::Duration) {
+        thread::park_timeout(timeout);
+    }
+
     pub(crate) use {const_fn, dropping_local, global, plain_local};
 }
 
@@ -103,13 +108,18 @@ mod imp {
             $(#[$meta])*
             $vis fn $name() -> &'static $ty {
                 loom::lazy_static! { static ref VALUE: $ty = $init; }
-                VALUE.get()
+                &VALUE
             }
         };
     }
 
     macro_rules! const_fn {
         ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => { $(#[$meta])* $vis fn $($rest)* };
+    }
+
+    /// Loom has no time, so nobody parks for a while.
+    pub(crate) fn park_timeout(_: std::time::Duration) {
+        thread::yield_now();
     }
 
     /// Loom has no time.

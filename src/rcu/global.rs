@@ -52,7 +52,7 @@ struct GlobalHome;
 
 impl Home for GlobalHome {
     unsafe fn take_back(&self, node: NonNull<()>) {
-        RECORD.with(|word| word.set(ptr::null()));
+        let _set = RECORD.try_with(|word| word.set(ptr::null()));
         // SAFETY: the caller's promises are passed on.
         unsafe { core().take_back(node) };
     }

@@ -1,1 +1,216 @@
+//! loom models of the engine: the fence-mode protocol, take-over, and the barrier.
+//!
+//! The object under the protocol is a causality-tracked cell: reading it without a happens-before edge to its "free" is
+//! what fails. loom models SeqCst fences, which is all that fence mode needs.
 
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::thread;
+
+use crate::sync::{Acquire, Relaxed, Release};
+use crate::thread::Registry;
+
+use super::clock::Clock;
+use super::domain::Domain;
+use super::record::Record;
+
+/// One published object, a clock, and the records of its readers.
+struct World {
+    clock: Clock,
+    records: Registry<Record>,
+    /// 1 while the object is published.
+    published: AtomicUsize,
+    object: UnsafeCell<u32>,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            clock: Clock::new(),
+            records: Registry::new(),
+            published: AtomicUsize::new(1),
+            object: UnsafeCell::new(7),
+        })
+    }
+
+    fn record(&self) -> &Record {
+        &self
+            .records
+            .claim(|| Record::new(1), Record::is_unused)
+            .value
+    }
+
+    fn read(&self, record: &Record) {
+        record.enter(&self.clock);
+        if self.published.load(Acquire) == 1 {
+            // SAFETY: published, and the guard protects it; loom checks.
+            self.object.with(|object| assert_eq!(unsafe { *object }, 7));
+        }
+        record.leave();
+    }
+
+    fn unlink(&self) -> u64 {
+        self.published.store(0, Release);
+        self.clock.cookie()
+    }
+
+    fn free_if_elapsed(&self, cookie: u64) {
+        if self.clock.has_elapsed(cookie) {
+            // SAFETY: no reader is left; loom checks.
+            self.object.with_mut(|object| unsafe { *object = 0 });
+        }
+    }
+}
+
+fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn o20_o21_reader_is_waited_for_or_sees_the_unlink() {
+    loom::model(|| {
+        let world = World::new();
+        let reader = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let record = world.record();
+                world.read(record);
+                world.read(record);
+            })
+        };
+        let cookie = world.unlink();
+        world.clock.advance(&world.records);
+        world.clock.advance(&world.records);
+        world.free_if_elapsed(cookie);
+        reader.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o22_reader_of_the_new_epoch_may_be_passed_by() {
+    loom::model(|| {
+        let world = World::new();
+        world.record();
+        let reader = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let record = world.records.iter().next().map(|node| &node.value);
+                world.read(record.expect("registered"));
+            })
+        };
+        let cookie = world.unlink();
+        world.clock.advance(&world.records);
+        world.free_if_elapsed(cookie);
+        reader.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o24_o25_retirer_relies_on_another_driver() {
+    bounded(3, || {
+        let world = World::new();
+        let driver = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.clock.advance(&world.records);
+                world.clock.advance(&world.records);
+            })
+        };
+        let reader = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let record = world.record();
+                world.read(record);
+            })
+        };
+        let cookie = world.unlink();
+        world.free_if_elapsed(cookie);
+        driver.join().expect("no panic");
+        world.free_if_elapsed(cookie);
+        reader.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o23_orphan_is_claimed_only_when_its_last_guard_has_gone() {
+    loom::model(|| {
+        let records = Arc::new(Registry::new());
+        let object = Arc::new(UnsafeCell::new(0_u32));
+        let clock = Clock::new();
+        let node = records.claim(|| Record::new(1), Record::is_unused);
+        node.value.add_reader();
+        node.value.enter(&clock);
+        let late = {
+            let (records, object) = (Arc::clone(&records), Arc::clone(&object));
+            thread::spawn(move || {
+                let node = records.claim(|| Record::new(1), Record::is_unused);
+                if std::ptr::eq(node, records.iter().last().expect("one node")) {
+                    // SAFETY: the late owner is through with its record; loom checks.
+                    object.with_mut(|object| unsafe { *object += 1 });
+                }
+            })
+        };
+        node.give_up(true);
+        // SAFETY: the record is still this thread's; loom checks.
+        object.with_mut(|object| unsafe { *object += 1 });
+        node.value.leave();
+        node.value.remove_reader();
+        late.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o1_o2_o10_o27_barrier_covers_what_another_thread_retired_before() {
+    bounded(2, || {
+        let domain = Domain::new();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let told = Arc::new(AtomicUsize::new(0));
+        let other = {
+            let (domain, dropped, told) = (domain.clone(), Arc::clone(&dropped), Arc::clone(&told));
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let dropped = Arc::clone(&dropped);
+                    domain.defer(move || {
+                        dropped.fetch_add(1, Relaxed);
+                    });
+                    told.fetch_add(1, Release);
+                }
+            })
+        };
+        let before = told.load(Acquire);
+        domain.barrier();
+        assert!(dropped.load(Relaxed) >= before);
+        other.join().expect("no panic");
+        domain.barrier();
+        assert_eq!(dropped.load(Relaxed), 2);
+        assert_eq!(domain.stats().pending_objects, 0);
+    });
+}
+
+#[test]
+fn o28_retirement_beside_the_close_is_dropped_once() {
+    bounded(2, || {
+        let domain = Domain::new();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let cell = {
+            let dropped = Arc::clone(&dropped);
+            crate::RcuOption::new_in(Some(OnDrop(dropped)), &domain)
+        };
+        let other = thread::spawn(move || drop(cell));
+        drop(domain);
+        other.join().expect("no panic");
+        assert_eq!(dropped.load(Relaxed), 1);
+    });
+}
+
+struct OnDrop(Arc<AtomicUsize>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::sync::{Acquire, Arc, AtomicBool, Release, now, thread};
+use crate::sync::{Acquire, Arc, AtomicBool, Release, now, park_timeout, thread};
 use crate::thread::frame;
 use crate::tuning::CATCH_UP;
 
@@ -27,7 +27,7 @@ impl Worker {
             *core.worker.lock() = Some(thread::current());
             // Acquire: pairs with the Release in stop (O29).
             while !stopped.load(Acquire) {
-                thread::park_timeout(core.config.max_delay);
+                park_timeout(core.config.max_delay);
                 core.tick();
             }
         })?;

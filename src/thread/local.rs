@@ -93,11 +93,17 @@ fn line_of(id: u64) -> usize {
 /// The calling thread's node in the structure `id`, if it has registered one and hasn't exited.
 #[inline]
 pub(crate) fn find(id: u64) -> Option<NonNull<()>> {
-    let line = LINES.with(|lines| lines[line_of(id)].get());
+    let line = line_at(id).unwrap_or(EMPTY);
     if line.id == id {
         return NonNull::new(line.node.cast_mut());
     }
     find_slow(id)
+}
+
+/// The line for `id`. Plain locals live as long as their thread; loom's go with the others, hence no `with` here.
+#[inline]
+fn line_at(id: u64) -> Option<Line> {
+    LINES.try_with(|lines| lines[line_of(id)].get()).ok()
 }
 
 #[cold]
@@ -125,17 +131,14 @@ fn remember(id: u64, node: NonNull<()>) {
 }
 
 fn forget(id: u64) {
-    LINES.with(|lines| {
-        let line = &lines[line_of(id)];
-        if line.get().id == id {
-            line.set(EMPTY);
-        }
-    });
+    if line_at(id).is_some_and(|line| line.id == id) {
+        LINES.with(|lines| lines[line_of(id)].set(EMPTY));
+    }
 }
 
 /// Whether the thread has given its nodes back: it is running its last thread-local destructors.
 pub(crate) fn has_exited() -> bool {
-    EXITED.with(Cell::get)
+    EXITED.try_with(Cell::get).unwrap_or(true)
 }
 
 /// Remembers a node until the thread ends. The caller has seen [`has_exited`] say no and [`find`] find nothing.
@@ -173,7 +176,7 @@ fn give_back(entries: Vec<Entry>) {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        EXITED.with(|exited| exited.set(true));
+        let _set = EXITED.try_with(|exited| exited.set(true));
         give_back(self.0.take());
     }
 }
