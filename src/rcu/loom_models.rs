@@ -158,6 +158,8 @@ fn o23_orphan_is_claimed_only_when_its_last_guard_has_gone() {
         // SAFETY: the record is still this thread's; loom checks.
         object.with_mut(|object| unsafe { *object += 1 });
         node.value.leave();
+        // SAFETY: the reader still keeps the record; loom checks.
+        object.with_mut(|object| unsafe { *object += 1 });
         node.value.remove_reader();
         late.join().expect("no panic");
     });
@@ -192,6 +194,29 @@ fn o1_o2_o10_o27_barrier_covers_what_another_thread_retired_before() {
 }
 
 #[test]
+fn o27_barrier_covers_what_is_being_taken_over() {
+    bounded(3, || {
+        let domain = Domain::new();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        {
+            let dropped = Arc::clone(&dropped);
+            let idle = domain.core.borrow_record();
+            domain.core.retire_for_test(&idle, move || {
+                dropped.fetch_add(1, Relaxed);
+            });
+        }
+        let core = std::sync::Arc::clone(&domain.core);
+        let other = thread::spawn(move || {
+            let mine = core.borrow_record();
+            core.take_over(&mine, u64::MAX);
+        });
+        domain.barrier();
+        assert_eq!(dropped.load(Relaxed), 1);
+        other.join().expect("no panic");
+    });
+}
+
+#[test]
 fn o28_retirement_beside_the_close_is_dropped_once() {
     bounded(2, || {
         let domain = Domain::new();
@@ -200,6 +225,9 @@ fn o28_retirement_beside_the_close_is_dropped_once() {
             let dropped = Arc::clone(&dropped);
             crate::RcuOption::new_in(Some(OnDrop(dropped)), &domain)
         };
+        // A free record, which the close and the other thread may both want.
+        let core = std::sync::Arc::clone(&domain.core);
+        drop(core.borrow_record());
         let other = thread::spawn(move || drop(cell));
         drop(domain);
         other.join().expect("no panic");

@@ -47,6 +47,14 @@ impl Core {
         }
     }
 
+    /// Retires a closure on a given record.
+    #[cfg(all(test, loom))]
+    pub(super) fn retire_for_test(&self, mine: &Mine<'_>, f: impl FnOnce() + Send + 'static) {
+        // SAFETY: `Send + 'static`.
+        let thunk = unsafe { Thunk::new(f, 0) };
+        assert!(self.retire_on(mine, thunk).is_ok());
+    }
+
     #[inline]
     fn retire_on(&self, mine: &Mine<'_>, thunk: Thunk) -> Result<(), Thunk> {
         let Some(mut section) = mine.section() else {

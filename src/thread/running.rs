@@ -82,3 +82,35 @@ impl Drop for Mark<'_> {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::sync::Mutex;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    #[test]
+    fn o10_waiter_sees_what_was_in_another_threads_hand() {
+        loom::model(|| {
+            let shared = Arc::new((Running::new(), Mutex::new(true), UnsafeCell::new(0_u32)));
+            let other = Arc::clone(&shared);
+            let worker = loom::thread::spawn(move || {
+                let (running, job, done) = &*other;
+                let mark = running.begin();
+                if std::mem::take(&mut *job.lock()) {
+                    // SAFETY: whoever took the job has the cell alone; loom checks.
+                    done.with_mut(|done| unsafe { *done += 1 });
+                }
+                drop(mark);
+            });
+            let (running, job, done) = &*shared;
+            if !std::mem::take(&mut *job.lock()) {
+                running.wait();
+                // SAFETY: the other thread took the job, and its mark has ended; loom checks.
+                done.with(|done| assert_eq!(unsafe { *done }, 1));
+            }
+            worker.join().expect("no panic");
+        });
+    }
+}
