@@ -63,6 +63,7 @@ impl<T> Biased<T> {
     pub(crate) unsafe fn try_enter(&self) -> Option<Section<'_, T>> {
         // Relaxed: only the owner stores `busy`, and the fence below orders it (O3).
         self.busy.store(true, Relaxed);
+        // Orders `busy` before the look at `revoke` (O3).
         light();
         // Acquire: pairs with the Release in Taken::drop (O2); makes the taker's work visible.
         if self.revoke.load(Acquire) {
@@ -80,6 +81,7 @@ impl<T> Biased<T> {
         self.revoke
             .compare_exchange(false, true, AcqRel, Relaxed)
             .ok()?;
+        // Orders `revoke` before the look at `busy` (O3).
         heavy();
         let taken = Taken { lock: self };
         (!self.is_busy()).then_some(taken)
@@ -95,6 +97,7 @@ impl<T> Biased<T> {
         {
             thread::yield_now();
         }
+        // Orders `revoke` before the look at `busy` (O3).
         heavy();
         while self.is_busy() {
             thread::yield_now();

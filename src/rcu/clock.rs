@@ -97,7 +97,7 @@ impl Clock {
             .iter()
             .all(|node| node.value.observe().passes(number));
         if clear {
-            // Release: pairs with the Acquire in has_elapsed (O25). The Acquire half carries earlier completions on.
+            // AcqRel: Release pairs with the Acquire in has_elapsed (O25); Acquire carries earlier completions on.
             self.done.fetch_max(number, AcqRel);
         }
         clear

@@ -1,0 +1,75 @@
+# Every check by name; `.ci/run` calls the same ones. `just` alone lists them.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+[private]
+default:
+    @just --list --unsorted
+
+# all that a change must pass, as CI runs it
+ci:
+    bash .ci/run
+
+# bring rustfmt and clippy
+setup:
+    bash ci/setup.sh
+
+# no machine paths, switched-off tests or silenced lints in tracked files
+hygiene:
+    bash ci/hygiene.sh
+
+# formatting, as rustfmt.toml has it
+fmt:
+    cargo fmt --all --check
+
+# lints on every target and feature
+clippy:
+    cargo clippy --all-targets --all-features -- -D warnings
+
+# unit, integration and documentation tests
+test *ARGS:
+    cargo test {{ ARGS }}
+
+# the rules of the source tree: layers, orderings, edges, sizes
+layering:
+    cargo test --test layering
+
+# documentation without a warning, public and private
+doc:
+    bash ci/doc.sh
+
+# the loom models
+loom *ARGS:
+    bash ci/loom.sh {{ ARGS }}
+
+# each ordering weakened in turn; its model must fail: `just weaken O2` for some
+weaken EDGE="":
+    bash ci/weaken.sh {{ EDGE }}
+
+# every example, built
+examples:
+    cargo build --release --examples
+
+# the inode cache's tour, in its quick form
+tour:
+    cargo run --release --example inode_cache -- --quick
+
+# what crates.io would get, built from its archive
+package:
+    cargo package
+
+# AddressSanitizer (nightly Rust)
+asan *ARGS:
+    bash ci/asan.sh {{ ARGS }}
+
+# ThreadSanitizer (nightly Rust)
+tsan *ARGS:
+    bash ci/tsan.sh {{ ARGS }}
+
+# the benches beside the peers, only compiled
+bench-check:
+    cargo clippy --manifest-path benches/peers/Cargo.toml --all-targets -- -D warnings
+
+# the benches beside the peers: `just bench --bench slab`
+bench *ARGS:
+    cargo bench --manifest-path benches/peers/Cargo.toml {{ ARGS }}
