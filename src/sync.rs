@@ -145,7 +145,14 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// Locks. ThreadSanitizer can't see into the standard library's way of waiting, so under it the lock is tried again.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        while cfg!(tsan) {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            thread::yield_now();
+        }
         self.0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

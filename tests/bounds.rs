@@ -106,7 +106,8 @@ fn backlog_of_an_idle_thread_is_taken_over_by_one_that_retires() {
     let domain = Domain::builder()
         .max_delay(Duration::from_millis(1))
         .build();
-    let dropped = &*Box::leak(Box::new(AtomicBool::new(false)));
+    static DROPPED: AtomicBool = AtomicBool::new(false);
+    let dropped = &DROPPED;
     let (idle, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
