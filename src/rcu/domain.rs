@@ -21,7 +21,8 @@ pub type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 /// left, since each borrows a handle, so everything retired is dropped before `drop` returns, also if guards were leaked.
 /// (If that happens inside a destructor, the close waits until that has returned.) Cells and other inner references may
 /// outlive the domain; what they retire afterwards is dropped at once, on their thread. Panics of destructors that run at
-/// the close go to the hook, or are counted and lost.
+/// the close go to the hook, or are counted and lost. Garbage that itself owns a handle keeps the domain open until
+/// something drops it: a barrier, or a thread that retires.
 ///
 /// ```
 /// use graceperiod::{Domain, RcuCell};
