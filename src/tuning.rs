@@ -14,6 +14,9 @@ pub(crate) const SNOOZE_MIN: Duration = Duration::from_micros(20);
 /// Longest sleep of a waiting thread.
 pub(crate) const SNOOZE_MAX: Duration = Duration::from_millis(1);
 
+/// Panics that the drop of one panic's payload may raise before the last payload is leaked.
+pub(crate) const PAYLOADS_DEEP: usize = 8;
+
 /// Retired objects per batch; one cookie, one allocation each.
 pub(crate) const BATCH: usize = 64;
 

@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use crate::counter::Shared;
 use crate::sync::{Arc, Mutex};
+use crate::tuning::PAYLOADS_DEEP;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -104,9 +105,13 @@ impl fmt::Debug for Panics {
     }
 }
 
-/// Drops a payload whose own destructor may panic.
-pub(crate) fn discard(payload: Payload) {
-    if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again);
+/// Drops a payload whose own destructor may panic, with a payload that may in turn. Leaks the rest of an endless chain.
+pub(crate) fn discard(mut payload: Payload) {
+    for _ in 0..PAYLOADS_DEEP {
+        match panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            Ok(()) => return,
+            Err(again) => payload = again,
+        }
     }
+    std::mem::forget(payload);
 }
