@@ -46,3 +46,9 @@ pub(crate) const POLL_INTERVAL_NANOS: u64 = 2_000;
 
 /// Rounds of a drain before it says what is left.
 pub(crate) const DRAIN_ROUNDS: usize = 128;
+
+/// Age in nanoseconds from which a grace period pays for a heavy fence to park the idle threads that hold it up.
+pub(crate) const PARK_AFTER: u64 = 20_000;
+
+/// Yields of a retiring thread whose backlog is being taken over before it uses another record's.
+pub(crate) const TAKER_YIELDS: u32 = 16;

@@ -6,6 +6,16 @@
 //! - Taker: `revoke: 0 -> 1` by compare-exchange (takers exclude each other); heavy fence; wait until `busy == 0`, or
 //!   step back; work; `revoke = 0` with Release.
 //!
+//! `busy` also tells whether the owner's last fence was a full one. A taker whose heavy fence was refused trusts no
+//! other: it steps back, or waits for the owner's next section.
+//!
+//! | `busy` | meaning | next | who moves it |
+//! |---|---|---|---|
+//! | `IDLE` | nobody inside | `BUSY`, `BUSY + FENCED` | owner |
+//! | `BUSY` | owner inside | `IDLE` | owner |
+//! | `FENCED` | nobody inside, and the next section makes a full fence too | `BUSY + FENCED` | owner |
+//! | `BUSY + FENCED` | owner inside, after a full fence | `FENCED` | owner |
+//!
 //! # Invariants
 //!
 //! - I1: at most one thread calls [`Biased::try_enter`], and never from within a section of the same lock. Whoever
@@ -28,13 +38,17 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crate::sync::{AcqRel, Acquire, AtomicBool, Relaxed, Release, UnsafeCell, thread};
+use crate::sync::{AcqRel, Acquire, AtomicBool, AtomicU8, Relaxed, Release, UnsafeCell, thread};
 
-use super::{heavy, light};
+use super::{compiler, full, heavy, is_light_full};
+
+const IDLE: u8 = 0;
+const BUSY: u8 = 1;
+const FENCED: u8 = 2;
 
 /// A `T` that one thread owns and others may take over for a moment.
 pub(crate) struct Biased<T> {
-    busy: AtomicBool,
+    busy: AtomicU8,
     revoke: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -43,13 +57,12 @@ pub(crate) struct Biased<T> {
 unsafe impl<T: Send> Sync for Biased<T> {}
 
 impl<T> Biased<T> {
-    crate::sync::const_fn! {
-        pub(crate) fn new(value: T) -> Self {
-            Self {
-                busy: AtomicBool::new(false),
-                revoke: AtomicBool::new(false),
-                value: UnsafeCell::new(value),
-            }
+    pub(crate) fn new(value: T) -> Self {
+        let busy = if is_light_full() { FENCED } else { IDLE };
+        Self {
+            busy: AtomicU8::new(busy),
+            revoke: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
         }
     }
 
@@ -61,48 +74,58 @@ impl<T> Biased<T> {
     /// 2. No section of this lock is open on this thread (I1).
     #[inline]
     pub(crate) unsafe fn try_enter(&self) -> Option<Section<'_, T>> {
+        let fenced = if is_light_full() { FENCED } else { IDLE };
         // Relaxed: only the owner stores `busy`, and the fence below orders it (O3).
-        self.busy.store(true, Relaxed);
+        self.busy.store(BUSY | fenced, Relaxed);
         // Orders `busy` before the look at `revoke` (O3).
-        light();
+        if fenced == FENCED {
+            full();
+        } else {
+            compiler();
+        }
         // Acquire: pairs with the Release in Taken::drop (O2); makes the taker's work visible.
         if self.revoke.load(Acquire) {
-            // Release: pairs with the Acquire in Biased::is_busy (O1); nothing was done, but the taker may go on.
-            self.busy.store(false, Release);
+            // Release: pairs with the Acquire in Biased::is_free (O1); nothing was done, but the taker may go on.
+            self.busy.store(fenced, Release);
             return None;
         }
-        Some(Section { lock: self })
+        Some(Section { lock: self, fenced })
     }
 
-    /// Takes the lock over unless the owner or another taker is inside.
-    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+    /// Keeps the owner and other takers out, from the next heavy fence on; `None` if another taker is inside.
+    pub(crate) fn revoke(&self) -> Option<Revoked<'_, T>> {
         // AcqRel: Acquire pairs with the Release in Taken::drop (O2). Release isn't relied on.
         // Relaxed on failure: nothing is read.
         self.revoke
             .compare_exchange(false, true, AcqRel, Relaxed)
             .ok()?;
+        Some(Revoked { lock: self })
+    }
+
+    /// As [`revoke`](Self::revoke), but waits for other takers.
+    pub(crate) fn revoke_waiting(&self) -> Revoked<'_, T> {
+        loop {
+            match self.revoke() {
+                Some(revoked) => return revoked,
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    /// Takes the lock over unless the owner or another taker is inside.
+    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+        let revoked = self.revoke()?;
         // Orders `revoke` before the look at `busy` (O3).
-        heavy();
-        let taken = Taken { lock: self };
-        (!self.is_busy()).then_some(taken)
+        let heavy = heavy();
+        revoked.try_take(heavy).ok()
     }
 
     /// Takes the lock over, waiting for the owner's section and for other takers.
     pub(crate) fn take(&self) -> Taken<'_, T> {
-        // AcqRel, Relaxed: as in try_take (O2).
-        while self
-            .revoke
-            .compare_exchange(false, true, AcqRel, Relaxed)
-            .is_err()
-        {
-            thread::yield_now();
-        }
+        let revoked = self.revoke_waiting();
         // Orders `revoke` before the look at `busy` (O3).
-        heavy();
-        while self.is_busy() {
-            thread::yield_now();
-        }
-        Taken { lock: self }
+        let heavy = heavy();
+        revoked.take(heavy)
     }
 
     /// Whether a taker is inside, so that the owner had better go elsewhere. A hint.
@@ -111,10 +134,13 @@ impl<T> Biased<T> {
         self.revoke.load(Relaxed)
     }
 
-    #[inline]
-    fn is_busy(&self) -> bool {
+    /// Whether the owner is outside, as a taker whose heavy fence was made, or was refused, may trust.
+    fn is_free(&self, heavy: bool) -> bool {
         // Acquire: pairs with the Release in Section::drop (O1); makes the owner's work visible.
-        self.busy.load(Acquire)
+        match self.busy.load(Acquire) {
+            IDLE => heavy,
+            busy => busy & BUSY == 0,
+        }
     }
 }
 
@@ -134,6 +160,45 @@ impl<T> fmt::Debug for Biased<T> {
 #[derive(Debug)]
 pub(crate) struct Section<'a, T> {
     lock: &'a Biased<T>,
+    fenced: u8,
+}
+
+/// The owner is kept out, but may still be inside.
+#[derive(Debug)]
+pub(crate) struct Revoked<'a, T> {
+    lock: &'a Biased<T>,
+}
+
+impl<'a, T> Revoked<'a, T> {
+    /// Turns into the taker's turn if the owner is outside. `heavy` tells what the heavy fence after `revoke` said.
+    pub(crate) fn try_take(self, heavy: bool) -> Result<Taken<'a, T>, Self> {
+        if self.lock.is_free(heavy) {
+            let taken = Taken { lock: self.lock };
+            std::mem::forget(self);
+            Ok(taken)
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Waits for the owner's section to end. `heavy` tells what the heavy fence after `revoke` said.
+    pub(crate) fn take(self, heavy: bool) -> Taken<'a, T> {
+        let mut revoked = self;
+        loop {
+            match revoked.try_take(heavy) {
+                Ok(taken) => return taken,
+                Err(again) => revoked = again,
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+impl<T> Drop for Revoked<'_, T> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in Biased::try_enter (O2); nothing was done.
+        self.lock.revoke.store(false, Release);
+    }
 }
 
 /// Another thread's turn.
@@ -145,8 +210,8 @@ pub(crate) struct Taken<'a, T> {
 impl<T> Drop for Section<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in Biased::is_busy (O1); hands the owner's work to a taker.
-        self.lock.busy.store(false, Release);
+        // Release: pairs with the Acquire in Biased::is_free (O1); hands the owner's work to a taker.
+        self.lock.busy.store(self.fenced, Release);
     }
 }
 

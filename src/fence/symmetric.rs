@@ -1,15 +1,9 @@
-//! Both weights as a sequentially consistent fence: right on every system.
+//! Both weights as a full fence: right on every system.
 
-use std::sync::atomic::Ordering::SeqCst;
+use super::full;
 
-use crate::sync::fence;
-
-/// Orders everything before with everything after, against every other fence of this module.
-#[inline]
-pub(crate) fn full() {
-    // SeqCst: the total order over these fences is what store-then-load protocols rest on.
-    fence(SeqCst);
-}
+/// Whether light fences are full ones for good.
+pub(crate) const ALWAYS_FULL: bool = true;
 
 /// The frequent side of an asymmetric pair.
 #[inline]
@@ -17,8 +11,15 @@ pub(crate) fn light() {
     full();
 }
 
-/// The rare side of an asymmetric pair.
+/// The rare side of an asymmetric pair. True: it orders with light fences.
 #[inline]
-pub(crate) fn heavy() {
+pub(crate) fn heavy() -> bool {
     full();
+    true
+}
+
+/// Whether light fences are full ones at present.
+#[inline]
+pub(crate) fn is_light_full() -> bool {
+    true
 }

@@ -26,6 +26,7 @@ use crate::thread::{Snooze, frame};
 use crate::tuning::DRAIN_ROUNDS;
 
 use super::batch::List;
+use super::clock::Attempt;
 use super::core::{Core, Mine};
 use super::stats::Drained;
 
@@ -44,7 +45,7 @@ impl Core {
     pub(super) fn wait_for(&self, cookie: u64) {
         let mut snooze = Snooze::new();
         while !self.clock.has_elapsed(cookie) {
-            if !self.clock.advance(&self.records) {
+            if self.clock.advance(&self.records, self.registered()) != Attempt::Completed {
                 snooze.wait();
             }
         }
@@ -126,15 +127,17 @@ impl Core {
 
     /// Takes every backlog.
     fn gather(&self) -> List {
+        // All barriers revoke in the order of the list, so none waits for another that waits for it.
+        let revoked: Vec<_> = self
+            .records
+            .iter()
+            .map(|node| (&node.value.own, node.value.own.backlog.revoke_waiting()))
+            .collect();
+        // Orders all the revocations before the looks at the owners (O3).
+        let heavy = fence::heavy();
         let mut hand = List::default();
-        for node in &self.records {
-            let own = &node.value.own;
-            let mut taken = own.backlog.take();
-            let (mut list, spent) = taken.take_all(self.clock.cookie());
-            own.untouch();
-            drop(taken);
-            drop(spent);
-            hand.append(&mut list);
+        for (own, revoked) in revoked {
+            hand.append(&mut self.empty(own, revoked.take(heavy)));
         }
         hand
     }

@@ -6,9 +6,14 @@
 //!
 //! - *cookie*: after unlinking, `c = E.fetch_add(0)` (Release). The period has elapsed when `done >= c + 1`.
 //! - *advance*: move `E` from `c` to `g = c + 1` by compare-exchange, or see that somebody has; full fence.
-//! - *scan*: each record's word (Acquire): passes with an epoch of at least `g`, or idle with `S`; else the scan fails
-//!   and is tried again later.
+//! - *scan*: each record's word (Acquire), in this order: an epoch of at least `g` passes; a live guard waits; `S` passes;
+//!   else the word is idle and old. Those wait too, until the period is [`PARK_AFTER`] old; then
+//! - *park*: one heavy fence of the driver's own, made after it saw `E >= g`, and `(x, 0) -> (x, S)` by compare-exchange
+//!   for every idle word of an epoch below `g`, also those that went idle after the fence. A heavy fence of an earlier
+//!   period doesn't count, nor does one that the kernel refused.
 //! - *complete*: `done.fetch_max(g)` (Release).
+//! - *fence mode*: `F` is set and cleared by `fetch_or` and `fetch_and` at any time. `E` changes by read-modify-writes
+//!   only.
 //!
 //! # Invariants
 //!
@@ -20,19 +25,20 @@
 //! - O20, O21, O22: see `record`.
 //! - O24: the cookie's read-modify-write on `E` (Release) -> the advance's (Acquire): the unlink comes before the
 //!   driver's fence. A plain load of `E` fails here: a driver's advance need not come after it.
+//! - O26: hot enter's store, compiler fence, second look at `E` | the driver's heavy fence, its look at the word, parking:
+//!   the driver sees the reader inside, or the reader sees that `E` has moved on and takes the cold path.
 //! - O25: complete (Release) -> [`Clock::has_elapsed`] (Acquire): the waited-for guards' reads come before the free.
-//!
-//! The exhaustive exploration of this protocol, with its wrong variants, is a model of its own; in fence mode it is the
-//! classic epoch scheme with one grace period per free instead of two, which the cookie's read-modify-write pays for.
 //!
 //! Source: Fraser, "Practical lock-freedom" (2004, section 5.2.3) for epochs; McKenney et al., "User-level
 //! implementations of read-copy update" (2012, section 3) for one word per reader and helping scans.
 
 use crossbeam_utils::CachePadded;
 
+use crate::counter::Shared;
 use crate::fence;
-use crate::sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release};
+use crate::sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release, now};
 use crate::thread::Registry;
+use crate::tuning::PARK_AFTER;
 
 use super::epoch::Epoch;
 use super::record::Record;
@@ -44,6 +50,21 @@ pub(crate) struct Clock {
     epoch: CachePadded<AtomicU64>,
     /// The number of the last epoch whose period is complete.
     done: CachePadded<AtomicU64>,
+    /// When the open period was opened, by the shim's clock.
+    opened: AtomicU64,
+    /// Heavy fences made, and periods in which the kernel refused one.
+    heavies: Shared,
+}
+
+/// What one attempt at a grace period came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// A period is complete.
+    Completed,
+    /// A reader is inside.
+    Inside,
+    /// Some thread idles and has not been heard of since the period was opened.
+    Unheard,
 }
 
 impl Clock {
@@ -52,6 +73,8 @@ impl Clock {
             Self {
                 epoch: CachePadded::new(AtomicU64::new(Epoch::FIRST.bits())),
                 done: CachePadded::new(AtomicU64::new(Epoch::FIRST.number())),
+                opened: AtomicU64::new(0),
+                heavies: Shared::new(),
             }
         }
     }
@@ -88,19 +111,56 @@ impl Clock {
         !self.has_elapsed(epoch.number() - 1)
     }
 
-    /// Makes one attempt to complete the open period, opening one if none is. Returns whether a period was completed.
-    pub(super) fn advance(&self, records: &Registry<Record>) -> bool {
+    /// Makes one attempt to complete the open period, opening one if none is.
+    ///
+    /// `own` is the caller's record, if it has one, so that the caller doesn't wait for itself. A period that only idle
+    /// threads hold up completes once it is [`PARK_AFTER`] old.
+    pub(super) fn advance(&self, records: &Registry<Record>, own: Option<&Record>) -> Attempt {
         let number = self.open();
+        if let Some(own) = own {
+            own.announce(self);
+        }
         // Orders the advance of `E`, made or seen, before the scan, against the reader's fence (O20).
         fence::full();
-        let clear = records
-            .iter()
-            .all(|node| node.value.observe().passes(number));
-        if clear {
+        let mut attempt = scan(records, number, None);
+        if attempt == Attempt::Unheard && self.is_late() {
+            attempt = self.park(records, number);
+        }
+        if attempt == Attempt::Completed {
             // AcqRel: Release pairs with the Acquire in has_elapsed (O25); Acquire carries earlier completions on.
             self.done.fetch_max(number, AcqRel);
         }
-        clear
+        attempt
+    }
+
+    /// Whether the open period is old enough to pay for a heavy fence.
+    fn is_late(&self) -> bool {
+        // Relaxed: a hint about time.
+        now().saturating_sub(self.opened.load(Relaxed)) >= PARK_AFTER
+    }
+
+    #[cold]
+    fn park(&self, records: &Registry<Record>, number: u64) -> Attempt {
+        // The driver's half of O26, after `E >= number` was made or seen.
+        let heavy = fence::heavy();
+        self.heavies.add(1);
+        if !heavy {
+            self.set_fenced();
+        }
+        scan(records, number, heavy.then_some(()))
+    }
+
+    /// Has every enter fenced from now on.
+    pub(super) fn set_fenced(&self) {
+        if !self.epoch().is_fenced() {
+            // AcqRel: `E` changes by read-modify-writes only, each of which hands on the earlier ones (O22, O24).
+            self.epoch.fetch_or(Epoch::FENCED, AcqRel);
+        }
+    }
+
+    /// Number of heavy fences made.
+    pub(super) fn heavies(&self) -> u64 {
+        self.heavies.get()
     }
 
     /// Returns the number of a period that is open, opening the next one if none is.
@@ -116,8 +176,37 @@ impl Clock {
             .epoch
             .compare_exchange(epoch.bits(), next.bits(), AcqRel, Relaxed)
         {
-            Ok(_) => next.number(),
+            Ok(_) => {
+                // Relaxed: a hint about time; a stale one makes a driver park a little early.
+                self.opened.store(now(), Relaxed);
+                next.number()
+            }
             Err(_) => self.epoch().number(),
         }
     }
+}
+
+/// Looks at every record; parks idle ones if a heavy fence of this period gives leave.
+fn scan(records: &Registry<Record>, number: u64, parks: Option<()>) -> Attempt {
+    let mut attempt = Attempt::Completed;
+    for node in records {
+        let record = &node.value;
+        loop {
+            let word = record.observe();
+            if word.passes(number) {
+                break;
+            }
+            if !word.is_idle() {
+                return Attempt::Inside;
+            }
+            if parks.is_none() {
+                attempt = Attempt::Unheard;
+                break;
+            }
+            if record.park(word) {
+                break;
+            }
+        }
+    }
+    attempt
 }

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::counter::Shared;
-use crate::fence::Section;
+use crate::fence::{self, Section};
 use crate::reclaim::Stage;
 use crate::sync::{
     Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Relaxed, Release, Weak, now, thread,
@@ -161,6 +161,9 @@ impl Core {
     }
 
     fn claim(&self) -> &Node<Record> {
+        if fence::is_light_full() {
+            self.clock.set_fenced();
+        }
         self.records.claim(
             || Record::new(self.id),
             |record| record.is_unused() && !record.own.backlog.is_revoked(),
@@ -207,7 +210,7 @@ impl Core {
         if now.saturating_sub(last) >= POLL_INTERVAL_NANOS || last == 0 {
             // Relaxed: as above.
             self.last_poll.store(now.max(1), Relaxed);
-            self.clock.advance(&self.records);
+            self.clock.advance(&self.records, self.registered());
         }
     }
 }

@@ -9,15 +9,22 @@
 //! | 15 | 0 | `F`: every enter is fenced |
 //! | 16..64 | `E`'s epoch at the outermost enter | the epoch |
 //!
-//! `F` is a bit of its own that no word ever carries.
+//! `F` is a bit of its own that no word ever carries, and `S` one that `E` never carries: the compare succeeds only for an
+//! idle word of the present epoch while enters needn't be fenced.
 //!
 //! | word | meaning | next | who moves it |
 //! |---|---|---|---|
-//! | `(x, S, 0)` | idle, trusted by every driver | `(E, S, 1)` | owner, enter |
-//! | `(x, S, n)` | inside `n` guards since epoch `x` | `(x, S, n + 1)`, `(x, S, n - 1)` | owner, nested enter and leave |
+//! | `(x, 0)` | idle; the next enter may go without a fence | `(E, 1)` | owner, enter |
+//! | | | `(E, 0)` | owner, announce |
+//! | | | `(x, S, 0)` | a driver, after a heavy fence of a period above `x` |
+//! | `(x, S, 0)` | idle, trusted by every driver | `(E, 1)`, `(E, S, 1)` | owner, enter, fenced |
+//! | `(x, n)` | inside `n` guards since epoch `x` | `(x, n + 1)`, `(x, n - 1)` | owner, nested enter and leave |
+//! | `(x, S, n)` | the same, entered while `F` was set | `(x, S, n + 1)`, `(x, S, n - 1)` | owner |
 //!
 //! 48 bits of epoch at five million grace periods a second last 650 days without a pause; [`Epoch::next`] aborts
 //! before they wrap.
+
+use crate::fence::ALWAYS_FULL;
 
 const NEST_MASK: u64 = (1 << 14) - 1;
 const S: u64 = 1 << 14;
@@ -30,8 +37,11 @@ const EPOCH_MAX: u64 = u64::MAX >> EPOCH_SHIFT;
 pub(super) struct Epoch(u64);
 
 impl Epoch {
-    /// The first epoch, with every enter fenced.
-    pub(super) const FIRST: Self = Self((1 << EPOCH_SHIFT) | F);
+    /// The first epoch; with every enter fenced where there is nothing but full fences.
+    pub(super) const FIRST: Self = Self((1 << EPOCH_SHIFT) | if ALWAYS_FULL { F } else { 0 });
+
+    /// The bit of `E` that has every enter fenced.
+    pub(super) const FENCED: u64 = F;
 
     /// What to add to `E` to open the next epoch.
     pub(super) const STEP: u64 = 1 << EPOCH_SHIFT;
@@ -56,7 +66,7 @@ impl Epoch {
         Self(self.0 + Self::STEP)
     }
 
-    const fn is_fenced(self) -> bool {
+    pub(super) const fn is_fenced(self) -> bool {
         self.0 & F != 0
     }
 }
@@ -83,6 +93,28 @@ impl Word {
         Self((epoch.number() << EPOCH_SHIFT) | s | 1)
     }
 
+    /// Whether this is the idle word of `epoch`, whose owner may enter without a fence.
+    #[inline]
+    pub(super) const fn is_current(self, epoch: Epoch) -> bool {
+        self.0 == epoch.0
+    }
+
+    /// The idle word of a thread that announces that it has seen `epoch`; none if it is inside a guard, has been parked
+    /// (only a fenced enter may follow that) or has seen the epoch already.
+    pub(super) const fn announced(self, epoch: Epoch) -> Option<Self> {
+        let seen = epoch.number() << EPOCH_SHIFT;
+        if self.0 & (NEST_MASK | S) == 0 && self.0 != seen {
+            Some(Self(seen))
+        } else {
+            None
+        }
+    }
+
+    /// The idle word with its next enter fenced.
+    pub(super) const fn parked(self) -> Self {
+        Self(self.0 | S)
+    }
+
     /// The word with one guard more. Aborts one below the field's limit: unwinding would leave through this very word.
     #[inline]
     pub(super) fn nested(self) -> Self {
@@ -90,6 +122,16 @@ impl Word {
             too_deep();
         }
         Self(self.0 + 1)
+    }
+
+    /// An idle word with its first guard.
+    #[inline]
+    pub(super) const fn nested_once(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    pub(super) const fn is_only_guard(self) -> bool {
+        self.0 & NEST_MASK == 1
     }
 
     /// The word with one guard less.
@@ -120,7 +162,7 @@ mod tests {
 
     #[test]
     fn no_word_carries_f_and_no_epoch_carries_s_or_nest() {
-        let mut epoch = Epoch::FIRST;
+        let mut epoch = Epoch::from_bits(Epoch::FIRST.bits() | F);
         for number in 1..100 {
             assert_eq!(epoch.number(), number);
             assert_eq!(epoch.bits() & (NEST_MASK | S), 0);
@@ -128,8 +170,25 @@ mod tests {
             assert_eq!(word.bits() & F, 0);
             assert_eq!(word.nested().left(), word);
             assert!(word.left().is_idle() && !word.is_idle());
+            assert!(!word.left().is_current(epoch));
             epoch = epoch.next();
         }
+    }
+
+    #[test]
+    fn only_an_idle_word_of_the_present_epoch_enters_without_a_fence() {
+        let epoch = Epoch::from_bits(Epoch::FIRST.bits() & !F);
+        let idle = Word::entered(epoch).left();
+        assert!(idle.is_current(epoch));
+        assert!(!idle.nested().is_current(epoch));
+        assert!(!idle.parked().is_current(epoch));
+        assert!(!idle.is_current(epoch.next()));
+        assert!(!idle.is_current(Epoch::from_bits(epoch.bits() | F)));
+        assert_eq!(idle.announced(epoch), None);
+        assert_eq!(idle.parked().announced(epoch.next()), None);
+        assert_eq!(idle.nested().announced(epoch.next()), None);
+        let announced = idle.announced(epoch.next()).expect("idle and not parked");
+        assert!(announced.is_current(epoch.next()));
     }
 
     #[test]
@@ -137,7 +196,7 @@ mod tests {
         let word = Word::entered(Epoch::FIRST);
         assert!(word.passes(1));
         assert!(!word.passes(2));
-        assert!(word.left().passes(2));
+        assert!(word.left().parked().passes(2));
         assert!(Word::IDLE.passes(u64::MAX >> EPOCH_SHIFT));
     }
 }

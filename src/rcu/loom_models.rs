@@ -83,8 +83,8 @@ fn o20_o21_reader_is_waited_for_or_sees_the_unlink() {
             })
         };
         let cookie = world.unlink();
-        world.clock.advance(&world.records);
-        world.clock.advance(&world.records);
+        world.clock.advance(&world.records, None);
+        world.clock.advance(&world.records, None);
         world.free_if_elapsed(cookie);
         reader.join().expect("no panic");
     });
@@ -103,7 +103,7 @@ fn o22_reader_of_the_new_epoch_may_be_passed_by() {
             })
         };
         let cookie = world.unlink();
-        world.clock.advance(&world.records);
+        world.clock.advance(&world.records, None);
         world.free_if_elapsed(cookie);
         reader.join().expect("no panic");
     });
@@ -116,8 +116,8 @@ fn o24_o25_retirer_relies_on_another_driver() {
         let driver = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                world.clock.advance(&world.records);
-                world.clock.advance(&world.records);
+                world.clock.advance(&world.records, None);
+                world.clock.advance(&world.records, None);
             })
         };
         let reader = {

@@ -2,23 +2,29 @@
 //!
 //! # Protocol
 //!
-//! The steps of the reader, in fence mode (`F` set for good):
+//! The steps of the reader:
 //!
-//! - *enter*, outermost: `e = E` (Acquire); `word = (e, S, 1)` (Release); full fence.
+//! - *enter*, hot: `e = E` (Acquire), `w = word`; if `w == e`: `word = e + 1` (Release); compiler fence; `E` again
+//!   (Acquire). If it is still `e`, the reader is inside; else *cold* with the new value. Without the second look a reader
+//!   that was preempted before its store could land it after later periods have come to trust its parked word.
 //! - *enter*, nested: `word + 1`, no fence: the outermost guard protects.
+//! - *enter*, cold (a new epoch, `S`, or `F`): `word = (E, 1)`, with `S` iff `F` (Release); full fence.
 //! - *leave*: `word - 1` (Release).
+//! - *refresh*, of a thread's only guard: `word = (E, 1)`, with `S` iff `F` (Release); full fence.
+//! - *announce*, outside guards: compare-exchange `(x, 0) -> (E, 0)`, never from `S`.
 //!
 //! # Invariants
 //!
-//! - I1: only the record's owner stores `word`. The owner is the thread that claimed the node; an orphan's owner is
+//! - I1: only the record's owner stores `word`, but for a driver's parking of an idle one. The owner is the thread that claimed the node; an orphan's owner is
 //!   whoever holds the guards and readers that are left.
 //! - I2: an orphan without a [`Reader`](super::Reader) and with an idle word stays so. Readers are looked at first: only
 //!   a reader can turn an idle word busy.
 //!
 //! # Orderings
 //!
-//! - O20: enter's store, full fence | the driver's advance of `E`, full fence (see `clock`): the driver sees the reader
-//!   inside, or the reader sees all that came before the driver's fence.
+//! - O20: enter's store, fence | the driver's advance of `E`, full fence (see `clock`): the driver sees the reader inside,
+//!   or the reader sees all that came before the driver's fence. The reader's fence is full in the cold path. In the hot
+//!   one it is the compiler's, and the driver's heavy fence does the rest before it parks an idle word (O26).
 //! - O21: every store of `word` (Release) -> the driver's scan (Acquire): what a guard read happens before the end of
 //!   the period that waited for it. The store of a later enter counts as well, since it follows the leave.
 //! - O22: the driver's advance of `E` (Release) -> enter's load of `E` (Acquire): a reader that entered in the new epoch
@@ -29,12 +35,12 @@ use crossbeam_utils::CachePadded;
 
 use crate::counter::Local;
 use crate::fence::{self, Biased};
-use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release};
+use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed, Release};
 use crate::thread::Running;
 
 use super::backlog::Backlog;
 use super::clock::Clock;
-use super::epoch::Word;
+use super::epoch::{Epoch, Word};
 
 /// A thread's part of a domain.
 #[derive(Debug)]
@@ -102,14 +108,68 @@ impl Record {
     pub(super) fn enter(&self, clock: &Clock) {
         let epoch = clock.epoch();
         let word = self.own_word();
+        if !word.is_current(epoch) {
+            return self.enter_cold(epoch, word);
+        }
+        // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before.
+        self.word.store(word.nested_once().bits(), Release);
+        // The reader's half of O26.
+        fence::compiler();
+        let again = clock.epoch();
+        if again != epoch {
+            self.enter_fenced(again);
+        }
+    }
+
+    #[cold]
+    fn enter_cold(&self, epoch: Epoch, word: Word) {
         if word.is_idle() {
-            // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before.
-            self.word.store(Word::entered(epoch).bits(), Release);
-            // Orders the store with all of the guard's reads against the driver's fence (O20).
-            fence::full();
+            self.enter_fenced(epoch);
         } else {
             self.nest();
         }
+    }
+
+    #[cold]
+    fn enter_fenced(&self, epoch: Epoch) {
+        // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before.
+        self.word.store(Word::entered(epoch).bits(), Release);
+        // Orders the store with all of the guard's reads against the driver's fence (O20).
+        fence::full();
+    }
+
+    /// Moves the owner's only guard to the present epoch; false if there are more. Only the owner may call it (I1).
+    pub(super) fn refresh(&self, clock: &Clock) -> bool {
+        if !self.own_word().is_only_guard() {
+            return false;
+        }
+        self.enter_fenced(clock.epoch());
+        true
+    }
+
+    /// Tells drivers that the owner, if it is idle, has seen the present epoch; only the owner may call it (I1).
+    pub(super) fn announce(&self, clock: &Clock) {
+        let mut word = self.own_word();
+        while let Some(announced) = word.announced(clock.epoch()) {
+            // AcqRel: Release pairs with the Acquire in observe (O21). A plain store could undo a driver's parking.
+            // Relaxed on failure: the loop looks again.
+            match self
+                .word
+                .compare_exchange(word.bits(), announced.bits(), AcqRel, Relaxed)
+            {
+                Ok(_) => return,
+                Err(_) => word = self.own_word(),
+            }
+        }
+    }
+
+    /// Parks an idle word that a driver has seen, after its heavy fence. False if the word has moved on.
+    pub(super) fn park(&self, seen: Word) -> bool {
+        // AcqRel: Release hands on to later drivers that trust the parked word; Acquire pairs with the owner's last
+        // Release (O21). Relaxed on failure: the driver looks again.
+        self.word
+            .compare_exchange(seen.bits(), seen.parked().bits(), AcqRel, Relaxed)
+            .is_ok()
     }
 
     /// Adds a guard to the live ones; only the owner may call it (I1).
@@ -150,7 +210,7 @@ impl Record {
 
     #[inline]
     fn own_word(&self) -> Word {
-        // Relaxed: only the owner stores the word (I1).
+        // Relaxed: only the owner stores the word, but for a parking, and whoever relies on that sees it by other means (I1).
         Word::from_bits(self.word.load(Relaxed))
     }
 

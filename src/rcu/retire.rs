@@ -21,13 +21,15 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::fence;
-use crate::sync::{Acquire, Arc, Relaxed, now, panicking};
+use crate::fence::{self, Section, Taken};
+use crate::sync::{Acquire, Arc, Relaxed, now, panicking, thread};
 use crate::thread::{Snooze, frame};
-use crate::tuning::{BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_AT_LIMIT};
+use crate::tuning::{BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_AT_LIMIT, TAKER_YIELDS};
 
+use super::backlog::Backlog;
 use super::batch::{List, Owned};
 use super::core::{Core, Mine};
+use super::record::Own;
 use super::thunk::Thunk;
 
 impl Core {
@@ -39,9 +41,16 @@ impl Core {
         }
     }
 
-    /// The thread's own backlog is being taken over: use another record's for this once.
+    /// The thread's own backlog is being taken over: give the taker a moment, then use another record's for this once.
     #[cold]
     fn retire_elsewhere(&self, mut thunk: Thunk) {
+        for _ in 0..TAKER_YIELDS {
+            thread::yield_now();
+            match self.retire_on(&self.mine(), thunk) {
+                Ok(()) => return,
+                Err(back) => thunk = back,
+            }
+        }
         while let Err(back) = self.retire_on(&self.borrow_record(), thunk) {
             thunk = back;
         }
@@ -72,10 +81,8 @@ impl Core {
             return self.retire_into_next(mine, thunk, fresh);
         }
         mine.count_retired(bytes);
-        let ready = section.has_ready();
-        drop(section);
-        if ready && self.may_drop_here() {
-            self.drop_ready(mine, 1);
+        if section.has_ready() && self.may_drop_here() {
+            self.drop_one(mine, section);
         }
         Ok(())
     }
@@ -111,7 +118,9 @@ impl Core {
     }
 
     fn after_close(&self, mine: &Mine<'_>, now: u64) {
-        if self.pace() {
+        // So that this thread, if it reads nothing for a while, holds up nobody's period.
+        mine.announce(&self.clock);
+        if self.pace(mine) {
             self.take_over(mine, now.saturating_sub(nanos(self.config.max_delay)));
             self.kick();
         }
@@ -126,7 +135,7 @@ impl Core {
     }
 
     /// Counts a closed batch and moves the grace period on. Returns whether a new one was due.
-    fn pace(&self) -> bool {
+    fn pace(&self, mine: &Mine<'_>) -> bool {
         // Relaxed: a count for pacing only.
         let closed = self.closed_batches.fetch_add(1, Relaxed) + 1;
         // Relaxed: as above; two threads may both find it due.
@@ -136,7 +145,7 @@ impl Core {
             self.asked_at.store(closed, Relaxed);
         }
         if due || self.clock.is_open() {
-            self.clock.advance(&self.records);
+            self.clock.advance(&self.records, Some(mine));
         }
         due
     }
@@ -157,20 +166,24 @@ impl Core {
     /// Drops up to `most` ready objects of the thread's own; returns how many.
     pub(super) fn drop_ready(&self, mine: &Mine<'_>, most: usize) -> usize {
         for dropped in 0..most {
-            let Some(mut section) = mine.section() else {
-                return dropped;
-            };
-            let mark = mine.own.running.begin();
-            let (thunk, spent) = section.pop_ready();
-            drop(section);
-            drop(spent);
-            let Some(thunk) = thunk else {
-                return dropped;
-            };
-            self.run(mine, thunk);
-            drop(mark);
+            match mine.section() {
+                Some(section) if section.has_ready() => self.drop_one(mine, section),
+                _ => return dropped,
+            }
         }
         most
+    }
+
+    /// Drops one ready object, taking it out under a mark.
+    #[inline]
+    fn drop_one(&self, mine: &Mine<'_>, mut section: Section<'_, Backlog>) {
+        let _mark = mine.own.running.begin();
+        let (thunk, spent) = section.pop_ready();
+        drop(section);
+        drop(spent);
+        if let Some(thunk) = thunk {
+            self.run(mine, thunk);
+        }
     }
 
     /// Runs one destructor in a frame, and counts it.
@@ -190,7 +203,7 @@ impl Core {
         let deadline = now().saturating_add(nanos(self.config.patience));
         let mut snooze = Snooze::new();
         loop {
-            self.clock.advance(&self.records);
+            self.clock.advance(&self.records, Some(mine));
             self.ripen(mine);
             while self.drop_ready(mine, CATCH_UP) == CATCH_UP {}
             if !self.is_over_limit(mine) {
@@ -237,21 +250,34 @@ impl Core {
         if self.barriers.load(Acquire) != 0 {
             return;
         }
+        let revoked: Vec<_> = self
+            .records
+            .iter()
+            .filter(|node| node.value.own.is_held_since(oldest, node.is_abandoned()))
+            .filter(|node| !std::ptr::eq(&raw const node.value.own, &raw const mine.own))
+            .filter_map(|node| Some((&node.value.own, node.value.own.backlog.revoke()?)))
+            .collect();
+        if revoked.is_empty() {
+            return;
+        }
+        // Orders all the revocations before the looks at the owners (O3).
+        let heavy = fence::heavy();
         let mut found = List::default();
-        for node in &self.records {
-            let own = &node.value.own;
-            if own.is_held_since(oldest, node.is_abandoned())
-                && !std::ptr::eq(own, &mine.own)
-                && let Some(mut taken) = own.backlog.try_take()
-            {
-                let (mut list, spent) = taken.take_all(self.clock.cookie());
-                own.untouch();
-                drop(taken);
-                drop(spent);
-                found.append(&mut list);
+        for (own, revoked) in revoked {
+            if let Ok(taken) = revoked.try_take(heavy) {
+                found.append(&mut self.empty(own, taken));
             }
         }
         self.deposit(mine, found);
+    }
+
+    /// Takes everything out of a backlog that has been taken over.
+    pub(super) fn empty(&self, own: &Own, mut taken: Taken<'_, Backlog>) -> List {
+        let (list, spent) = taken.take_all(self.clock.cookie());
+        own.untouch();
+        drop(taken);
+        drop(spent);
+        list
     }
 
     fn deposit(&self, mine: &Mine<'_>, mut list: List) {

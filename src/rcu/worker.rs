@@ -64,7 +64,7 @@ impl Core {
         };
         self.take_over(&mine, since);
         if mine.own.is_held_since(now, true) {
-            self.clock.advance(&self.records);
+            self.clock.advance(&self.records, None);
             self.ripen(&mine);
             frame::run(self.id, || {
                 while self.drop_ready(&mine, CATCH_UP) == CATCH_UP {}
