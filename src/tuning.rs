@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Lines of a thread's table from a structure's identity to its node: 16 bytes each.
 pub(crate) const LOCAL_LINES: usize = 8;
 
+/// Structures that a thread remembers before it looks for those that have gone.
+pub(crate) const PRUNE_FROM: usize = 32;
+
 /// Yields before a waiting thread begins to sleep.
 pub(crate) const SNOOZE_YIELDS: u32 = 64;
 
@@ -25,6 +28,15 @@ pub(crate) const BATCHES_PER_PERIOD: u64 = 8;
 
 /// Ready objects dropped when a batch is closed, beside the one at every retire.
 pub(crate) const CATCH_UP: usize = BATCH / 2;
+
+/// A batch closes early when it holds this part of the limit in bytes.
+pub(crate) const BATCH_SHARE: usize = 8;
+
+/// Records that a scan looks at for each closed batch: the more records, the fewer scans.
+pub(crate) const RECORDS_PER_BATCH: u64 = 64;
+
+/// Objects that one call to retire drops at most while it helps.
+pub(crate) const HELP_DROPS: usize = 16 * BATCH;
 
 /// Ready objects dropped besides when a batch is closed above the limit.
 pub(crate) const CATCH_UP_AT_LIMIT: usize = 4 * BATCH;

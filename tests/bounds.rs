@@ -1,10 +1,10 @@
 //! How much may wait, and who pays.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use graceperiod::{Domain, OnLimit};
+use graceperiod::{Domain, DropValues, OnLimit};
 
 #[test]
 fn two_writers_outside_guards_stay_below_8192_waiting_objects() {
@@ -125,4 +125,91 @@ fn backlog_of_an_idle_thread_is_taken_over_by_one_that_retires() {
         }
         stop.store(true, SeqCst);
     });
+}
+
+#[test]
+fn worker_mode_has_limits_too() {
+    let domain = Domain::builder()
+        .drop_values(DropValues::Worker)
+        .limit_objects(1_000)
+        .on_limit(OnLimit::Help {
+            patience: Duration::from_micros(100),
+        })
+        .build();
+    for _ in 0..4_000 {
+        domain.defer(|| thread::sleep(Duration::from_micros(20)));
+    }
+    let stats = domain.stats();
+    assert!(stats.limit_hits > 0, "{stats}");
+}
+
+#[test]
+fn growth_inside_foreign_code_is_counted() {
+    let domain = Domain::new();
+    let inner = domain.clone();
+    domain.defer(move || (0..100_000).for_each(|_| inner.defer(|| ())));
+    domain.barrier();
+    assert!(domain.stats().limit_hits > 0);
+    domain.barrier();
+}
+
+#[test]
+fn one_retirement_runs_a_stated_number_of_destructors() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    let domain = Domain::builder().max_delay(Duration::ZERO).build();
+    domain.defer(|| ());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _guard = domain.enter();
+            for _ in 0..200_000 {
+                domain.defer(|| {
+                    RAN.fetch_add(1, SeqCst);
+                });
+            }
+        });
+    });
+    let mut most = 0;
+    for _ in 0..10_000 {
+        let before = RAN.load(SeqCst);
+        domain.defer(|| ());
+        most = most.max(RAN.load(SeqCst) - before);
+    }
+    assert!(RAN.load(SeqCst) > 10_000);
+    assert!(
+        most <= 1 + 32 + 256 + 1_024,
+        "{most} destructors in one call"
+    );
+}
+
+#[test]
+fn large_objects_close_a_batch_early() {
+    let domain = Domain::builder().limit_bytes(1 << 20).build();
+    let mut peak = 0;
+    for _ in 0..640 {
+        domain.retire(vec![0_u8; 1 << 20].into_boxed_slice());
+        peak = peak.max(domain.stats().pending_bytes);
+    }
+    assert!(peak <= 8 << 20, "{peak} bytes waited");
+}
+
+#[test]
+fn help_in_vain_for_objects_is_no_excuse_for_bytes() {
+    let domain = Domain::builder()
+        .limit_objects(100)
+        .limit_bytes(1 << 20)
+        .on_limit(OnLimit::Help {
+            patience: Duration::ZERO,
+        })
+        .build();
+    let guard = domain.enter();
+    for _ in 0..1_000 {
+        domain.defer(|| ());
+    }
+    let hits = domain.stats().limit_hits;
+    for _ in 0..64 {
+        domain.retire(vec![0_u8; 1 << 20].into_boxed_slice());
+    }
+    assert!(domain.stats().limit_hits > hits);
+    drop(guard);
+    domain.barrier();
 }

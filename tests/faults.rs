@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use graceperiod::{Domain, Guard, RcuCell, Reader};
+use graceperiod::{Domain, DropValues, Guard, OnLimit, RcuCell, Reader};
 
 struct OnDrop<F: FnMut()>(F);
 
@@ -199,6 +199,159 @@ fn last_handle_may_go_on_the_worker() {
     }
 }
 
+/// A domain whose hook owns something that panics when it is dropped.
+fn domain_with_a_bomb() -> Domain {
+    let bomb = OnDrop(|| panic!("in the hook's capture"));
+    let hook = move |payload| {
+        let _bomb = &bomb;
+        drop::<Box<dyn std::any::Any + Send>>(payload);
+    };
+    Domain::builder().on_panic(hook).build()
+}
+
+#[test]
+fn panic_in_a_hooks_capture_never_leaves_a_drop() {
+    let domain = domain_with_a_bomb();
+    let period = domain.start_grace_period();
+    drop(domain);
+    drop(period);
+    let (outer, inner) = (Domain::new(), domain_with_a_bomb());
+    let (dropped, bump) = count();
+    outer.defer(move || drop(inner));
+    for _ in 0..10 {
+        outer.defer(bump.clone());
+    }
+    outer.barrier();
+    outer.barrier();
+    assert_eq!(dropped.load(SeqCst), 10);
+}
+
+#[test]
+fn hook_that_takes_itself_off_loses_nothing() {
+    let bomb = OnDrop(|| panic!("in the hook's capture"));
+    graceperiod::Global.set_panic_hook(Some(Arc::new(move |_| {
+        let _bomb = &bomb;
+        graceperiod::Global.set_panic_hook(None);
+    })));
+    let (dropped, bump) = count();
+    graceperiod::defer(|| panic!("first"));
+    for _ in 0..10 {
+        graceperiod::defer(bump.clone());
+    }
+    let resumed = catch_unwind(graceperiod::barrier);
+    assert!(resumed.is_err());
+    graceperiod::barrier();
+    assert_eq!(dropped.load(SeqCst), 10);
+}
+
+#[test]
+fn barrier_while_panicking_keeps_the_panic_for_the_next() {
+    let domain = Domain::new();
+    domain.defer(|| panic!("in a destructor"));
+    let inner = domain.clone();
+    let outer = catch_unwind(AssertUnwindSafe(move || {
+        let _waits = OnDrop(move || inner.barrier());
+        panic!("outer");
+    }));
+    assert!(outer.is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| domain.barrier())).is_err());
+}
+
+#[test]
+fn entering_runs_nobodys_code() {
+    let (dropped, bump) = count();
+    for _ in 0..100 {
+        let bump = OnDrop(bump.clone());
+        let hook = move |_| drop(&raw const bump);
+        let domain = Domain::builder().on_panic(hook).build();
+        drop(domain.enter());
+        drop(domain);
+    }
+    let before = dropped.load(SeqCst);
+    for _ in 0..100 {
+        let domain = Domain::new();
+        let guard = domain.enter();
+        assert_eq!(dropped.load(SeqCst), before);
+        drop(guard);
+    }
+    assert_eq!(before, 100);
+}
+
+#[test]
+fn close_waits_for_a_destructor_that_another_thread_runs() {
+    let domain = Domain::builder()
+        .max_delay(std::time::Duration::from_millis(1))
+        .build();
+    let cell = RcuCell::new_in(0, &domain);
+    let (dropped, bump) = count();
+    let (begun, begins) = std::sync::mpsc::channel();
+    domain.defer(move || {
+        begun.send(()).expect("the test lives");
+        thread::sleep(std::time::Duration::from_millis(100));
+        bump();
+    });
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // Retires through the inner reference, until it has taken the closure over.
+            (0..2_000_000).for_each(|value| cell.replace(value));
+        });
+        begins.recv().expect("the closure runs on the other thread");
+        drop(domain);
+        assert_eq!(dropped.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn chain_of_domains_that_close_each_other_takes_no_stack() {
+    let mut domain = Domain::new();
+    for _ in 0..20_000 {
+        let next = Domain::new();
+        next.retire(Box::new(domain));
+        domain = next;
+    }
+    drop(domain);
+}
+
+#[test]
+fn workers_that_drop_each_others_domain_both_end() {
+    let [a, b] = [(), ()].map(|()| Domain::builder().drop_values(DropValues::Worker).build());
+    let meet = Arc::new(std::sync::Barrier::new(2));
+    let (done, dones) = std::sync::mpsc::channel();
+    for (domain, other) in [(&a, b.clone()), (&b, a.clone())] {
+        let (meet, done) = (Arc::clone(&meet), done.clone());
+        domain.defer(move || {
+            meet.wait();
+            drop(other);
+        });
+        domain.defer(move || done.send(()).expect("the test lives"));
+    }
+    drop((a, b, done));
+    let timeout = std::time::Duration::from_secs(60);
+    assert!(dones.recv_timeout(timeout).is_ok());
+    assert!(dones.recv_timeout(timeout).is_ok());
+}
+
+#[test]
+fn sizes_may_be_anything() {
+    unsafe fn nothing(_: std::ptr::NonNull<()>) {}
+    let domain = Domain::new();
+    for _ in 0..200 {
+        // SAFETY: `nothing` may be called with anything, anywhere.
+        unsafe { domain.retire_raw(std::ptr::NonNull::dangling(), nothing, usize::MAX) };
+    }
+    domain.barrier();
+    assert_eq!(domain.stats().pending_bytes, 0);
+}
+
+#[test]
+fn worker_name_that_no_thread_can_have_is_an_error() {
+    let refused = Domain::builder().name("a\0b").worker(true).try_build();
+    assert_eq!(
+        refused.map(drop).map_err(|error| error.kind()),
+        Err(std::io::ErrorKind::InvalidInput)
+    );
+}
+
 /// Runs `work` in a thread-local destructor that comes before or after this crate's own.
 fn in_thread_local_destructor(before: bool, work: impl FnOnce() + Send + 'static) {
     type Work = Box<dyn FnOnce()>;
@@ -248,6 +401,53 @@ fn thread_local_destructors_may_use_everything() {
         assert_eq!(dropped.load(SeqCst), 1_001);
         assert_eq!(domain.stats().readers, 0);
     }
+}
+
+#[test]
+fn misuse_and_guards_are_seen_in_thread_local_destructors_too() {
+    for before in [true, false] {
+        let (told, tells) = std::sync::mpsc::channel();
+        in_thread_local_destructor(before, move || {
+            let patience = std::time::Duration::from_secs(60);
+            let domain = Domain::builder()
+                .limit_objects(10)
+                .on_limit(OnLimit::Help { patience })
+                .build();
+            let _guard = domain.enter();
+            let calls: [&dyn Fn(); 3] = [&|| domain.synchronize(), &|| domain.barrier(), &|| {
+                domain.start_grace_period().wait()
+            }];
+            for call in calls {
+                let refused = catch_unwind(AssertUnwindSafe(call)).is_err();
+                told.send(refused).expect("the test lives");
+            }
+            // Inside its own guard a thread is never made to wait at its limit.
+            (0..200).for_each(|_| domain.defer(|| ()));
+        });
+        assert_eq!(tells.iter().collect::<Vec<_>>(), [true; 3]);
+    }
+}
+
+#[test]
+fn dying_threads_never_share_a_record() {
+    let domain = Domain::new();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let domain = domain.clone();
+            thread::spawn(move || {
+                in_thread_local_destructor(true, move || {
+                    for _ in 0..20_000 {
+                        drop(domain.enter());
+                    }
+                });
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    assert_eq!(domain.stats().readers, 0);
+    domain.synchronize();
 }
 
 #[test]

@@ -276,34 +276,57 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
+mod loom_models {
     use super::*;
     use loom::sync::Arc;
+
+    fn take(lock: &Biased<u32>) -> u32 {
+        match lock.try_take() {
+            Some(mut taken) => {
+                *taken += 1;
+                1
+            }
+            None => 0,
+        }
+    }
+
+    fn own(lock: &Biased<u32>) -> u32 {
+        // SAFETY: only the model's main thread enters as the owner, one section at a time.
+        match unsafe { lock.try_enter() } {
+            Some(mut section) => {
+                *section += 1;
+                1
+            }
+            None => 0,
+        }
+    }
 
     #[test]
     fn o1_o2_o3_owner_and_taker_exclude_each_other() {
         loom::model(|| {
             let lock = Arc::new(Biased::new(0_u32));
             let other = Arc::clone(&lock);
-            let taker = loom::thread::spawn(move || {
-                let mut done = 0;
-                for _ in 0..2 {
-                    if let Some(mut taken) = other.try_take() {
-                        *taken += 1;
-                        done += 1;
-                    }
-                }
-                done
-            });
-            let mut done = 0;
-            for _ in 0..2 {
-                // SAFETY: only this thread enters as the owner, one section at a time.
-                if let Some(mut section) = unsafe { lock.try_enter() } {
-                    *section += 1;
-                    done += 1;
-                }
-            }
+            let taker = loom::thread::spawn(move || take(&other) + take(&other));
+            let done = own(&lock) + own(&lock);
             let done = done + taker.join().expect("the taker doesn't panic");
+            assert_eq!(*lock.take(), done);
+        });
+    }
+
+    #[test]
+    fn o2_taker_that_steps_back_hands_on_what_the_one_before_did() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let lock = Arc::new(Biased::new(0_u32));
+            let takers = [(), ()].map(|()| {
+                let lock = Arc::clone(&lock);
+                loom::thread::spawn(move || take(&lock))
+            });
+            let mut done = own(&lock) + own(&lock);
+            for taker in takers {
+                done += taker.join().expect("the taker doesn't panic");
+            }
             assert_eq!(*lock.take(), done);
         });
     }

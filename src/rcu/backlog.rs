@@ -19,20 +19,20 @@ pub(super) struct Backlog {
     waiting: List,
     ready: List,
     spare: Option<Owned>,
-    /// Size from which the owner helps next; above the domain's limit after help was in vain.
-    pub(super) help_at: usize,
+    /// Objects and bytes above which the owner helps next, where that is above the domain's limit: help was in vain.
+    pub(super) help_at: (usize, usize),
 }
 
 /// A batch that has been used up, to be freed outside the lock.
 pub(super) type Spent = Option<Owned>;
 
 impl Backlog {
-    /// Adds to the open batch; hands the thunk back if there is none or it is full.
+    /// Adds to the open batch; hands the thunk back if there is none, or it is full, or holds `most` bytes already.
     #[inline]
-    pub(super) fn push(&mut self, thunk: Thunk) -> Result<(), Thunk> {
+    pub(super) fn push(&mut self, thunk: Thunk, most: usize) -> Result<(), Thunk> {
         match &mut self.open {
-            Some(open) => open.push(thunk),
-            None => Err(thunk),
+            Some(open) if open.bytes() < most || open.len() == 0 => open.push(thunk),
+            _ => Err(thunk),
         }
     }
 
@@ -92,6 +92,16 @@ impl Backlog {
         }
     }
 
+    /// Objects that wait for readers.
+    pub(super) fn waiting_objects(&self) -> usize {
+        self.objects() - self.ready.objects()
+    }
+
+    /// Bytes that wait for readers.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.bytes().saturating_sub(self.ready.bytes())
+    }
+
     /// Objects in all stages.
     pub(super) fn objects(&self) -> usize {
         let open = self.open.as_ref().map_or(0, Owned::len);
@@ -101,7 +111,8 @@ impl Backlog {
     /// Bytes in all stages.
     pub(super) fn bytes(&self) -> usize {
         let open = self.open.as_ref().map_or(0, Owned::bytes);
-        open + self.waiting.bytes() + self.ready.bytes()
+        open.saturating_add(self.waiting.bytes())
+            .saturating_add(self.ready.bytes())
     }
 
     /// Adopts batches of others.

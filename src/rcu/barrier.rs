@@ -13,11 +13,13 @@
 //! What had been retired before the call was in a backlog, where step 2 finds it, or under a mark, for which step 1 or 3
 //! waits. Nothing is put back, so one pass is enough.
 //!
-//! *Close*: the same without a grace period, since no guard can be left, and until nothing is found.
+//! *Close*: the same without a grace period, since no guard can be left, and until nothing is found; then it waits for the
+//! marks, unless it runs inside foreign code, where two closes could wait for each other. What others have in hand then
+//! runs a little later.
 //!
 //! # Orderings
 //!
-//! O27 and O28: see `retire`.
+//! O27: see `takeover`. O28: see `retire`.
 
 use crate::fence;
 use crate::reclaim::Stage;
@@ -157,18 +159,19 @@ impl Core {
         self.mark_closed();
         // Orders the mark before the walks (O28).
         fence::heavy();
-        frame::run(self.id, || {
-            loop {
-                let mine = self.borrow_record();
-                let mark = mine.own.running.begin();
-                let hand = self.gather();
-                if hand.is_empty() {
-                    break;
-                }
-                self.run_all(&mine, hand);
-                drop(mark);
+        let mine = self.borrow_record();
+        loop {
+            let mark = mine.own.running.begin();
+            let hand = self.gather();
+            if hand.is_empty() {
+                break;
             }
-        });
+            self.run_all(&mine, hand);
+            drop(mark);
+        }
+        if !frame::is_open() {
+            self.wait_for_marks(&mine);
+        }
     }
 }
 

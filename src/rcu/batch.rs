@@ -17,7 +17,7 @@ pub(super) struct Batch {
     thunks: [MaybeUninit<Thunk>; BATCH],
     taken: usize,
     len: usize,
-    /// Of the thunks that are there.
+    /// Of the thunks that are there; wraps if a user's sizes do.
     bytes: usize,
     /// Taken when the batch is closed.
     pub(super) cookie: u64,
@@ -89,7 +89,7 @@ impl Owned {
         let batch = self.get_mut();
         match batch.thunks.get_mut(batch.len) {
             Some(place) => {
-                batch.bytes += thunk.bytes();
+                batch.bytes = batch.bytes.wrapping_add(thunk.bytes());
                 place.write(thunk);
                 batch.len += 1;
                 Ok(())
@@ -109,7 +109,7 @@ impl Owned {
         batch.taken += 1;
         // SAFETY: by I1 a thunk is there, and `taken` has just moved past it.
         let thunk = unsafe { place.assume_init_read() };
-        batch.bytes -= thunk.bytes();
+        batch.bytes = batch.bytes.wrapping_sub(thunk.bytes());
         Some(thunk)
     }
 
@@ -168,7 +168,7 @@ impl List {
 
     pub(super) fn push_back(&mut self, batch: Owned) {
         self.objects += batch.len();
-        self.bytes += batch.bytes();
+        self.bytes = self.bytes.wrapping_add(batch.bytes());
         let raw = batch.into_raw().as_ptr();
         // SAFETY: just taken out of its owner's hand.
         unsafe { (*raw).next = ptr::null_mut() };
@@ -185,7 +185,7 @@ impl List {
         let first = Owned(NonNull::new(self.head)?);
         self.head = first.get().next;
         self.objects -= first.len();
-        self.bytes -= first.bytes();
+        self.bytes = self.bytes.wrapping_sub(first.bytes());
         Some(first)
     }
 
@@ -203,7 +203,8 @@ impl List {
         let mut first = Owned(first);
         let thunk = first.pop();
         self.objects -= usize::from(thunk.is_some());
-        self.bytes -= thunk.as_ref().map_or(0, Thunk::bytes);
+        let bytes = thunk.as_ref().map_or(0, Thunk::bytes);
+        self.bytes = self.bytes.wrapping_sub(bytes);
         if first.len() == 0 {
             self.head = first.get().next;
             (thunk, Some(first))
@@ -225,7 +226,7 @@ impl List {
         unsafe { (*self.tail).next = other.head };
         self.tail = other.tail;
         self.objects += other.objects;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.wrapping_add(other.bytes);
         *other = Self::default();
     }
 }

@@ -27,16 +27,19 @@
 //!   driver's fence. A plain load of `E` fails here: a driver's advance need not come after it.
 //! - O26: hot enter's store, compiler fence, second look at `E` | the driver's heavy fence, its look at the word, parking:
 //!   the driver sees the reader inside, or the reader sees that `E` has moved on and takes the cold path.
+//! - O30: naming the record that holds a scan up (Release) -> looking at it first (Acquire): the record's fields.
 //! - O25: complete (Release) -> [`Clock::has_elapsed`] (Acquire): the waited-for guards' reads come before the free.
 //!
 //! Source: Fraser, "Practical lock-freedom" (2004, section 5.2.3) for epochs; McKenney et al., "User-level
 //! implementations of read-copy update" (2012, section 3) for one word per reader and helping scans.
 
+use std::ptr;
+
 use crossbeam_utils::CachePadded;
 
 use crate::counter::Shared;
 use crate::fence;
-use crate::sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release, now};
+use crate::sync::{AcqRel, Acquire, AtomicPtr, AtomicU64, Relaxed, Release, now};
 use crate::thread::Registry;
 use crate::tuning::PARK_AFTER;
 
@@ -52,7 +55,11 @@ pub(crate) struct Clock {
     done: CachePadded<AtomicU64>,
     /// When the open period was opened, by the shim's clock.
     opened: AtomicU64,
-    /// Heavy fences made, and periods in which the kernel refused one.
+    /// Records that the last whole scan looked at.
+    scanned: AtomicU64,
+    /// The record that held the last scan up: looked at first, to save a walk. Records live as long as the clock.
+    held_up_by: AtomicPtr<Record>,
+    /// Heavy fences made.
     heavies: Shared,
 }
 
@@ -74,6 +81,8 @@ impl Clock {
                 epoch: CachePadded::new(AtomicU64::new(Epoch::FIRST.bits())),
                 done: CachePadded::new(AtomicU64::new(Epoch::FIRST.number())),
                 opened: AtomicU64::new(0),
+                scanned: AtomicU64::new(0),
+                held_up_by: AtomicPtr::new(ptr::null_mut()),
                 heavies: Shared::new(),
             }
         }
@@ -117,12 +126,15 @@ impl Clock {
     /// threads hold up completes once it is [`PARK_AFTER`] old.
     pub(super) fn advance(&self, records: &Registry<Record>, own: Option<&Record>) -> Attempt {
         let number = self.open();
+        if self.is_still_held_up(number) {
+            return Attempt::Inside;
+        }
         if let Some(own) = own {
             own.announce(self);
         }
         // Orders the advance of `E`, made or seen, before the scan, against the reader's fence (O20).
         fence::full();
-        let mut attempt = scan(records, number, None);
+        let mut attempt = self.scan(records, number, None);
         if attempt == Attempt::Unheard && self.is_late() {
             attempt = self.park(records, number);
         }
@@ -147,7 +159,7 @@ impl Clock {
         if !heavy {
             self.set_fenced();
         }
-        scan(records, number, heavy.then_some(()))
+        self.scan(records, number, heavy.then_some(()))
     }
 
     /// Has every enter fenced from now on.
@@ -156,6 +168,23 @@ impl Clock {
             // AcqRel: `E` changes by read-modify-writes only, each of which hands on the earlier ones (O22, O24).
             self.epoch.fetch_or(Epoch::FENCED, AcqRel);
         }
+    }
+
+    /// Whether the reader that held the last scan up is still inside. Giving up early is always right.
+    fn is_still_held_up(&self, number: u64) -> bool {
+        // Acquire: pairs with the Release in scan (O30); the record is there.
+        let record = self.held_up_by.load(Acquire);
+        // SAFETY: null, or a record of this domain, which lives as long as the clock.
+        unsafe { record.as_ref() }.is_some_and(|record| {
+            let word = record.observe();
+            !word.is_idle() && !word.passes(number)
+        })
+    }
+
+    /// Records that the last whole scan looked at.
+    pub(super) fn scanned(&self) -> u64 {
+        // Relaxed: for pacing only.
+        self.scanned.load(Relaxed)
     }
 
     /// Number of heavy fences made.
@@ -184,29 +213,36 @@ impl Clock {
             Err(_) => self.epoch().number(),
         }
     }
-}
 
-/// Looks at every record; parks idle ones if a heavy fence of this period gives leave.
-fn scan(records: &Registry<Record>, number: u64, parks: Option<()>) -> Attempt {
-    let mut attempt = Attempt::Completed;
-    for node in records {
-        let record = &node.value;
-        loop {
-            let word = record.observe();
-            if word.passes(number) {
-                break;
-            }
-            if !word.is_idle() {
-                return Attempt::Inside;
-            }
-            if parks.is_none() {
-                attempt = Attempt::Unheard;
-                break;
-            }
-            if record.park(word) {
-                break;
+    /// Looks at every record; parks idle ones if a heavy fence of this period gives leave.
+    fn scan(&self, records: &Registry<Record>, number: u64, parks: Option<()>) -> Attempt {
+        let mut attempt = Attempt::Completed;
+        let mut scanned = 0;
+        for node in records {
+            let record = &node.value;
+            scanned += 1;
+            loop {
+                let word = record.observe();
+                if word.passes(number) {
+                    break;
+                }
+                if !word.is_idle() {
+                    // Release: pairs with the Acquire in is_still_held_up (O30).
+                    self.held_up_by
+                        .store(ptr::from_ref(record).cast_mut(), Release);
+                    return Attempt::Inside;
+                }
+                if parks.is_none() {
+                    attempt = Attempt::Unheard;
+                    break;
+                }
+                if record.park(word) {
+                    break;
+                }
             }
         }
+        // Relaxed: for pacing only.
+        self.scanned.store(scanned, Relaxed);
+        attempt
     }
-    attempt
 }

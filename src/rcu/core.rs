@@ -3,8 +3,6 @@
 //! # Invariants
 //!
 //! - I1: a node that `thread::local` finds under the domain's identity is the calling thread's own record in it.
-//! - I2: foreign code runs under the record's `Running` mark, so that a node in use further up the stack is never taken
-//!   back.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -14,10 +12,13 @@ use crate::counter::Shared;
 use crate::fence::{self, Section};
 use crate::reclaim::Stage;
 use crate::sync::{
-    Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Relaxed, Release, Weak, now, thread,
+    Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, GLOBAL_ID, Mutex, Relaxed, Release, Weak,
+    now, thread,
 };
 use crate::thread::{Home, HomeRef, Node, Panics, Registry, local};
-use crate::tuning::{LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, PATIENCE, POLL_INTERVAL_NANOS};
+use crate::tuning::{
+    BATCH_SHARE, LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, PATIENCE, POLL_INTERVAL_NANOS,
+};
 
 use super::backlog::Backlog;
 use super::clock::Clock;
@@ -43,6 +44,11 @@ impl Config {
         limit_bytes: LIMIT_BYTES,
         drop_at_retire: true,
     };
+
+    /// Bytes from which a batch closes early, so that it alone doesn't pass the limit.
+    pub(super) const fn batch_bytes(&self) -> usize {
+        self.limit_bytes / BATCH_SHARE
+    }
 }
 
 /// A domain without its handles.
@@ -63,6 +69,8 @@ pub(crate) struct Core {
     pub(super) closed_batches: AtomicU64,
     pub(super) asked_at: AtomicU64,
     last_poll: AtomicU64,
+    /// When idle backlogs were last looked for, by the shim's clock.
+    pub(super) last_take_over: AtomicU64,
     pub(super) limit_hits: Shared,
     /// Retired after the close and dropped at once, objects and bytes.
     pub(super) late: Shared,
@@ -87,6 +95,7 @@ impl Core {
                 closed_batches: AtomicU64::new(0),
                 asked_at: AtomicU64::new(0),
                 last_poll: AtomicU64::new(0),
+                last_take_over: AtomicU64::new(0),
                 limit_hits: Shared::new(),
                 late: Shared::new(),
                 late_bytes: Shared::new(),
@@ -112,9 +121,10 @@ impl Core {
     }
 
     fn home(&self) -> HomeRef {
-        match self.shared() {
-            Some(core) => HomeRef::Shared(core),
-            None => HomeRef::Static(global::home()),
+        if self.id == GLOBAL_ID {
+            HomeRef::Static(global::home())
+        } else {
+            HomeRef::Weak(Weak::<Self>::clone(&self.this))
         }
     }
 
@@ -164,10 +174,12 @@ impl Core {
         if fence::is_light_full() {
             self.clock.set_fenced();
         }
-        self.records.claim(
+        let node = self.records.claim(
             || Record::new(self.id),
             |record| record.is_unused() && !record.own.backlog.is_revoked(),
-        )
+        );
+        node.value.note_owner();
+        node
     }
 
     /// Enters on the calling thread's record, or on one that lasts as long as the guard.
@@ -197,9 +209,20 @@ impl Core {
         NonNull::from(mine.record)
     }
 
-    /// Whether the calling thread is inside a guard that it can know of.
+    /// Whether the calling thread is inside a guard.
     pub(super) fn is_inside(&self) -> bool {
-        self.registered().is_some_and(Record::is_inside)
+        match self.registered() {
+            Some(record) => record.is_inside(),
+            None => local::has_exited() && self.is_inside_orphan(),
+        }
+    }
+
+    /// Guards of a thread that has given its record back sit on orphans, each of which has its number.
+    #[cold]
+    fn is_inside_orphan(&self) -> bool {
+        self.records
+            .iter()
+            .any(|node| node.value.is_own() && !node.value.observe().is_idle())
     }
 
     /// Makes an attempt at a grace period unless one was made just now.
@@ -223,10 +246,9 @@ impl Home for Core {
         node.give_up(!node.value.is_unused());
     }
 
-    unsafe fn is_disused(&self, node: NonNull<()>) -> bool {
-        // SAFETY: (1) and I1: the thread's own node in `self.records`.
-        let record = unsafe { &node.cast::<Node<Record>>().as_ref().value };
-        self.is_closed() && record.is_unused() && !record.own.running.is_begun()
+    unsafe fn is_disused(&self, _: NonNull<()>) -> bool {
+        // The map keeps no counted reference to a domain, so there is nothing to let go of.
+        false
     }
 }
 

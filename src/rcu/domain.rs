@@ -68,7 +68,8 @@ struct Closing {
 impl Closing {
     fn run(self) {
         if let Some(worker) = self.worker {
-            worker.stop();
+            // Inside foreign code nobody is waited for: two workers could join each other.
+            worker.stop(!frame::is_open());
         }
         self.core.close();
     }
@@ -89,7 +90,7 @@ impl Drop for Open {
             let id = closing.core.id;
             let data = NonNull::from(Box::leak(Box::new(closing))).cast();
             // SAFETY: `run_closing` takes the box back once; the close catches panics.
-            frame::run_or_leave(id, unsafe { Job::new(data, run_closing) });
+            frame::run_or_leave(unsafe { Job::new(id, data, run_closing) });
         } else {
             closing.run();
         }

@@ -62,7 +62,8 @@ macro_rules! handle {
             ///
             /// Resumes the first panic that a destructor left since the last barrier, unless a hook took it. Panics
             /// inside a guard of the same domain on this thread, and inside a destructor, handler or hook of it. It
-            /// can't see a lock of yours that a destructor wants, or a guard on another thread that waits for you.
+            /// can't see a lock of yours that a destructor wants, a guard on another thread that waits for you, or a
+            /// destructor of another domain that waits for a barrier of this one while you wait for it.
             #[doc(alias = "rcu_barrier")]
             pub fn barrier(&self) {
                 self.core().barrier();
@@ -86,8 +87,7 @@ macro_rules! handle {
             /// Drops a box that no reader can reach any more, later: after a grace period, in a batch.
             ///
             /// Never fails, and waits for at most the domain's patience, at the limit, and not inside a guard. Runs at
-            /// most one destructor that is ready, 32 more at every 64th call, and 256 more there above the limit (while
-            /// it helps, all that get ready); none inside a destructor or while the thread panics. The drop runs on whichever thread retires later, or
+            /// most one destructor that is ready, 32 more at every 64th call, and 1,280 more there above the limit; none inside a destructor or while the thread panics. The drop runs on whichever thread retires later, or
             /// in a barrier, or on the worker.
             pub fn retire<T: ?Sized + Send + 'static>(&self, value: Box<T>) {
                 let ptr = NonNull::from(Box::leak(value));

@@ -242,3 +242,29 @@ impl Drop for OnDrop {
         self.0.fetch_add(1, Relaxed);
     }
 }
+
+#[test]
+fn o12_guard_of_an_exited_thread_is_never_shared() {
+    loom::model(|| {
+        let domain = Domain::new();
+        let enter = |core: &super::core::Core| {
+            let mine = core.borrow_record();
+            mine.enter(&core.clock);
+            std::ptr::NonNull::from(&*mine)
+        };
+        // SAFETY: records live as long as the domain's core.
+        unsafe { enter(&domain.core).as_ref() }.leave();
+        let core = std::sync::Arc::clone(&domain.core);
+        let other = thread::spawn(move || {
+            // SAFETY: as above.
+            unsafe { enter(&core).as_ref() }.leave();
+        });
+        let record = enter(&domain.core);
+        other.join().expect("no panic");
+        // SAFETY: as above.
+        let record = unsafe { record.as_ref() };
+        assert!(record.is_inside());
+        record.leave();
+        assert!(!record.is_inside());
+    });
+}

@@ -7,7 +7,7 @@
 //! | `clock` | grace periods: cookie, advance, scan, complete |
 //! | `thunk`, `batch`, `backlog` | what has been retired |
 //! | `core` | a domain's shared state, and the calling thread's record in it |
-//! | `retire` | retiring, pacing, take-over, limits |
+//! | `retire`, `limit`, `takeover` | retiring and pacing; limits; what idle threads left |
 //! | `barrier` | synchronize, barrier, drain, close |
 //! | `guard`, `cookie`, `stats` | what users hold |
 //! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
@@ -24,11 +24,13 @@ mod epoch;
 mod global;
 mod guard;
 mod handle;
+mod limit;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod record;
 mod retire;
 mod stats;
+mod takeover;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod thunk;

@@ -36,7 +36,7 @@ use crossbeam_utils::CachePadded;
 use crate::counter::Local;
 use crate::fence::{self, Biased};
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed, Release};
-use crate::thread::Running;
+use crate::thread::{Running, local};
 
 use super::backlog::Backlog;
 use super::clock::Clock;
@@ -51,6 +51,8 @@ pub(crate) struct Record {
     domain: u64,
     /// Live [`Reader`](super::Reader)s of the owner.
     readers: AtomicU32,
+    /// The thread that claimed the record last, by [`local::number`].
+    owner: AtomicU64,
     pub(super) own: CachePadded<Own>,
 }
 
@@ -95,6 +97,7 @@ impl Record {
             word: CachePadded::new(AtomicU64::new(Word::IDLE.bits())),
             domain,
             readers: AtomicU32::new(0),
+            owner: AtomicU64::new(0),
             own: CachePadded::new(Own::default()),
         }
     }
@@ -197,6 +200,12 @@ impl Record {
         self.own.retired_bytes.add(bytes as u64);
     }
 
+    /// Takes a retired object off the count again, since it is counted elsewhere; only the owner may call it.
+    pub(super) fn uncount_retired(&self, bytes: usize) {
+        self.own.retired.add(1_u64.wrapping_neg());
+        self.own.retired_bytes.add((bytes as u64).wrapping_neg());
+    }
+
     /// Whether the owner is inside a guard; only the owner gets an answer that lasts.
     pub(super) fn is_inside(&self) -> bool {
         !self.own_word().is_idle()
@@ -214,10 +223,28 @@ impl Record {
         Word::from_bits(self.word.load(Relaxed))
     }
 
-    /// Counts a reader; only the owner may call it.
+    /// Counts a reader; only the owner may call it. Aborts at half the count's range: a wrapped count would let the
+    /// record go while it is in use.
     pub(super) fn add_reader(&self) {
         // Relaxed: the owner's own count; it matters to others only when it falls.
-        self.readers.store(self.readers.load(Relaxed) + 1, Relaxed);
+        let readers = self.readers.load(Relaxed) + 1;
+        if readers > u32::MAX / 2 {
+            std::process::abort();
+        }
+        // Relaxed: as above.
+        self.readers.store(readers, Relaxed);
+    }
+
+    /// Notes that the calling thread has claimed the record.
+    pub(super) fn note_owner(&self) {
+        // Relaxed: only asked for by the same thread.
+        self.owner.store(local::number(), Relaxed);
+    }
+
+    /// Whether the calling thread claimed the record last.
+    pub(super) fn is_own(&self) -> bool {
+        // Relaxed: as in note_owner; another thread's number never equals this one's.
+        self.owner.load(Relaxed) == local::number()
     }
 
     /// Uncounts a reader; only the owner may call it.

@@ -1,35 +1,31 @@
-//! Retiring, and what the retiring thread does about the backlog.
+//! Retiring, and what the retiring thread does about its backlog.
 //!
 //! # Protocol
 //!
 //! - *retire*: into the open batch, in a section of the thread's own backlog; then drop one ready object, if foreign code
 //!   may run here.
-//! - *close a batch* (every [`BATCH`](crate::tuning::BATCH) retirements): take a cookie; ask for a grace period if it is
-//!   time; look for backlogs that idle or exited threads left; drop half a batch more while much is ready; above the
-//!   limit, drop four batches more, and help for as long as the patience lasts.
+//! - *close a batch* (every [`BATCH`](crate::tuning::BATCH) retirements, or when it holds its share of the limit in
+//!   bytes): take a cookie; announce; ask for a grace period if it is time; look for backlogs that idle or exited threads
+//!   left (`takeover`); drop half a batch more; see to the limit (`limit`).
 //!
 //! Foreign code doesn't run while the thread unwinds or is running foreign code already: those retirements only join the
 //! backlog.
 //!
 //! # Orderings
 //!
-//! - O27: a mark, light fence, load of `barriers` | `barriers + 1`, heavy fence, wait for marks (see `barrier`): whoever
-//!   moves batches sees the barrier and lets them lie, or the barrier waits until they have been moved.
 //! - O28: closing, heavy fence, walk of the records | a record's publication, light fence of the section, load of
-//!   `closed`: a retirement that doesn't see the close is collected by it.
+//!   `closed`: what doesn't see the close, when it adds to a backlog, is collected by it.
 
 use std::ptr::NonNull;
-use std::time::Duration;
 
-use crate::fence::{self, Section, Taken};
-use crate::sync::{Acquire, Arc, Relaxed, now, panicking, thread};
-use crate::thread::{Snooze, frame};
-use crate::tuning::{BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_AT_LIMIT, TAKER_YIELDS};
+use crate::fence::Section;
+use crate::sync::{Arc, Relaxed, now, panicking, thread};
+use crate::thread::{frame, local};
+use crate::tuning::{BATCHES_PER_PERIOD, CATCH_UP, RECORDS_PER_BATCH, TAKER_YIELDS};
 
 use super::backlog::Backlog;
-use super::batch::{List, Owned};
+use super::batch::Owned;
 use super::core::{Core, Mine};
-use super::record::Own;
 use super::thunk::Thunk;
 
 impl Core {
@@ -75,7 +71,7 @@ impl Core {
             return Ok(());
         }
         let bytes = thunk.bytes();
-        if let Err(thunk) = section.push(thunk) {
+        if let Err(thunk) = section.push(thunk, self.config.batch_bytes()) {
             let fresh = !section.has_spare();
             drop(section);
             return self.retire_into_next(mine, thunk, fresh);
@@ -106,7 +102,7 @@ impl Core {
         }
         let spent = section.install(fresh);
         let bytes = thunk.bytes();
-        section.push(thunk)?;
+        section.push(thunk, usize::MAX)?;
         mine.count_retired(bytes);
         mine.own.touch(now);
         drop(section);
@@ -121,25 +117,28 @@ impl Core {
         // So that this thread, if it reads nothing for a while, holds up nobody's period.
         mine.announce(&self.clock);
         if self.pace(mine) {
-            self.take_over(mine, now.saturating_sub(nanos(self.config.max_delay)));
+            self.take_over_now_and_then(mine, now);
             self.kick();
         }
         self.ripen(mine);
         if self.may_drop_here() {
             self.drop_ready(mine, CATCH_UP);
-            if self.is_over_limit(mine) {
-                self.drop_ready(mine, CATCH_UP_AT_LIMIT);
-                self.help_at_limit(mine);
-            }
+        }
+        self.see_to_limit(mine);
+        if self.may_drop_here() {
+            local::sweep();
         }
     }
 
     /// Counts a closed batch and moves the grace period on. Returns whether a new one was due.
+    ///
+    /// The more records a scan has to look at, the more batches share one.
     fn pace(&self, mine: &Mine<'_>) -> bool {
         // Relaxed: a count for pacing only.
         let closed = self.closed_batches.fetch_add(1, Relaxed) + 1;
+        let share = BATCHES_PER_PERIOD.max(self.clock.scanned() / RECORDS_PER_BATCH);
         // Relaxed: as above; two threads may both find it due.
-        let due = closed.saturating_sub(self.asked_at.load(Relaxed)) >= BATCHES_PER_PERIOD;
+        let due = closed.saturating_sub(self.asked_at.load(Relaxed)) >= share;
         if due {
             // Relaxed: as above.
             self.asked_at.store(closed, Relaxed);
@@ -159,7 +158,7 @@ impl Core {
 
     /// Whether foreign code may run inside a call to retire on this thread.
     #[inline]
-    fn may_drop_here(&self) -> bool {
+    pub(super) fn may_drop_here(&self) -> bool {
         self.config.drop_at_retire && !frame::is_open() && !panicking()
     }
 
@@ -194,122 +193,16 @@ impl Core {
         mine.own.dropped_bytes.add(bytes as u64);
     }
 
-    /// Above its limit the thread reclaims, and yields for at most the patience; then it lets the backlog grow, counts
-    /// that, and asks again when the backlog has doubled.
-    fn help_at_limit(&self, mine: &Mine<'_>) {
-        if !self.should_help(mine) {
-            return;
-        }
-        let deadline = now().saturating_add(nanos(self.config.patience));
-        let mut snooze = Snooze::new();
-        loop {
-            self.clock.advance(&self.records, Some(mine));
-            self.ripen(mine);
-            while self.drop_ready(mine, CATCH_UP) == CATCH_UP {}
-            if !self.is_over_limit(mine) {
-                return;
-            }
-            // Inside the thread's own guard no grace period can end, so there is nothing to wait for.
-            if mine.is_inside() || now() >= deadline {
-                break;
-            }
-            snooze.wait();
-        }
-        self.limit_hits.add(1);
-        if let Some(mut section) = mine.section() {
-            section.help_at = section.objects().saturating_mul(2);
-        }
-    }
-
-    fn is_over_limit(&self, mine: &Mine<'_>) -> bool {
-        let Some(mut section) = mine.section() else {
-            return false;
-        };
-        let over = section.objects() > self.config.limit_objects
-            || section.bytes() > self.config.limit_bytes;
-        if !over {
-            section.help_at = 0;
-        }
-        over
-    }
-
-    /// Whether help that was in vain before may be tried again.
-    fn should_help(&self, mine: &Mine<'_>) -> bool {
-        self.is_over_limit(mine)
-            && mine
-                .section()
-                .is_some_and(|section| section.objects() >= section.help_at)
-    }
-
-    /// Adopts the backlogs of threads that have exited, or that have opened no batch since `oldest`.
-    pub(super) fn take_over(&self, mine: &Mine<'_>, oldest: u64) {
-        let _mark = mine.own.running.begin();
-        // Orders the mark before the look at the barriers (O27).
-        fence::light();
-        // Acquire: pairs with the barrier's read-modify-write (O27).
-        if self.barriers.load(Acquire) != 0 {
-            return;
-        }
-        let revoked: Vec<_> = self
-            .records
-            .iter()
-            .filter(|node| node.value.own.is_held_since(oldest, node.is_abandoned()))
-            .filter(|node| !std::ptr::eq(&raw const node.value.own, &raw const mine.own))
-            .filter_map(|node| Some((&node.value.own, node.value.own.backlog.revoke()?)))
-            .collect();
-        if revoked.is_empty() {
-            return;
-        }
-        // Orders all the revocations before the looks at the owners (O3).
-        let heavy = fence::heavy();
-        let mut found = List::default();
-        for (own, revoked) in revoked {
-            if let Ok(taken) = revoked.try_take(heavy) {
-                found.append(&mut self.empty(own, taken));
-            }
-        }
-        self.deposit(mine, found);
-    }
-
-    /// Takes everything out of a backlog that has been taken over.
-    pub(super) fn empty(&self, own: &Own, mut taken: Taken<'_, Backlog>) -> List {
-        let (list, spent) = taken.take_all(self.clock.cookie());
-        own.untouch();
-        drop(taken);
-        drop(spent);
-        list
-    }
-
-    fn deposit(&self, mine: &Mine<'_>, mut list: List) {
-        if list.is_empty() {
-            return;
-        }
-        let now = now();
-        if let Some(mut section) = mine.section() {
-            section.adopt(&mut list);
-            mine.own.touch(now);
-            return;
-        }
-        loop {
-            let other = self.borrow_record();
-            if let Some(mut section) = other.section() {
-                section.adopt(&mut list);
-                other.own.touch(now);
-                return;
-            }
-        }
-    }
-
     /// The domain has closed, so there is nobody to wait for. Nested calls run one after the other.
     #[cold]
-    fn run_now(&self, thunk: Thunk) {
+    pub(super) fn run_now(&self, thunk: Thunk) {
         let Some(core) = self.shared() else {
             unreachable!("the global domain never closes");
         };
         let job = Box::new((core, thunk));
         let data = NonNull::from(Box::leak(job)).cast();
         // SAFETY: `run_job` takes the box back once, and catches panics.
-        frame::run_or_leave(self.id, unsafe { frame::Job::new(data, run_job) });
+        frame::run_or_leave(unsafe { frame::Job::new(self.id, data, run_job) });
     }
 }
 
@@ -321,8 +214,4 @@ unsafe fn run_job(data: NonNull<()>) {
     core.panics.catch(|| thunk.run());
     core.late.add(1);
     core.late_bytes.add(bytes as u64);
-}
-
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

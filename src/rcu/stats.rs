@@ -68,16 +68,16 @@ impl Core {
         let (mut retired_bytes, mut dropped_bytes) = (late_bytes, late_bytes);
         // Drops first: an object that moves on meanwhile is then counted as pending, not as less than none.
         for node in &self.records {
-            stats.dropped += node.value.own.dropped.get();
-            dropped_bytes += node.value.own.dropped_bytes.get();
+            stats.dropped = stats.dropped.wrapping_add(node.value.own.dropped.get());
+            dropped_bytes = dropped_bytes.wrapping_add(node.value.own.dropped_bytes.get());
         }
         for node in &self.records {
-            stats.retired += node.value.own.retired.get();
-            retired_bytes += node.value.own.retired_bytes.get();
+            stats.retired = stats.retired.wrapping_add(node.value.own.retired.get());
+            retired_bytes = retired_bytes.wrapping_add(node.value.own.retired_bytes.get());
             stats.readers += usize::from(!node.value.observe().is_idle());
         }
         stats.pending_objects = stats.retired.saturating_sub(stats.dropped);
-        stats.pending_bytes = retired_bytes.saturating_sub(dropped_bytes);
+        stats.pending_bytes = retired_bytes.wrapping_sub(dropped_bytes);
         for stage in self.live_stages() {
             let waiting = stage.waiting();
             stats.pending_objects += waiting.objects;

@@ -6,11 +6,10 @@
 use std::io;
 
 use crate::sync::{Acquire, Arc, AtomicBool, Release, now, park_timeout, thread};
-use crate::thread::frame;
 use crate::tuning::CATCH_UP;
 
 use super::core::Core;
-use super::retire::nanos;
+use super::limit::nanos;
 
 /// The handle by which the close ends the thread.
 #[derive(Debug)]
@@ -21,6 +20,10 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(core: &Arc<Core>, name: String) -> io::Result<Self> {
+        if name.contains('\0') {
+            let what = "a thread's name can't contain a NUL character";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let (core, stopped) = (Arc::clone(core), Arc::clone(&stop));
         let thread = thread::Builder::new().name(name).spawn(move || {
@@ -34,12 +37,12 @@ impl Worker {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread and waits for it, but not for itself.
-    pub(super) fn stop(self) {
+    /// Ends the thread, and waits for it if told so, but not for itself.
+    pub(super) fn stop(self, wait: bool) {
         // Release: pairs with the Acquire in the thread's loop (O29).
         self.stop.store(true, Release);
         self.thread.thread().unpark();
-        if self.thread.thread().id() != thread::current().id() {
+        if wait && self.thread.thread().id() != thread::current().id() {
             // The loop runs foreign code only where panics are caught.
             let _ended = self.thread.join();
         }
@@ -66,9 +69,7 @@ impl Core {
         if mine.own.is_held_since(now, true) {
             self.clock.advance(&self.records, None);
             self.ripen(&mine);
-            frame::run(self.id, || {
-                while self.drop_ready(&mine, CATCH_UP) == CATCH_UP {}
-            });
+            while self.drop_ready(&mine, CATCH_UP) == CATCH_UP {}
         }
     }
 }

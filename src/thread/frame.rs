@@ -3,8 +3,8 @@
 //! # Protocol
 //!
 //! Whoever runs foreign code opens a frame. Work that comes up meanwhile and would nest (the drop of another object, the
-//! close of a domain) is left with the innermost frame, which runs it when its own job has returned: a chain of a million
-//! objects takes one frame, not a million.
+//! close of a domain) is left with the outermost frame, which runs it when its own code has returned: a chain of a million
+//! objects takes two frames, not a million.
 //!
 //! # Invariants
 //!
@@ -12,12 +12,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use crate::sync::plain_local;
 
+use super::discard;
+
 /// Something to run later on this thread.
 pub(crate) struct Job {
+    owner: u64,
     data: NonNull<()>,
     run: unsafe fn(NonNull<()>),
 }
@@ -29,19 +33,22 @@ impl std::fmt::Debug for Job {
 }
 
 impl Job {
-    /// Pairs a function with what it takes.
+    /// Pairs a function of `owner`'s with what it takes.
     ///
     /// # Safety
     ///
     /// 1. `run(data)` may be called once, on this thread, at any later time.
     /// 2. It doesn't unwind.
-    pub(crate) unsafe fn new(data: NonNull<()>, run: unsafe fn(NonNull<()>)) -> Self {
-        Self { data, run }
+    pub(crate) unsafe fn new(owner: u64, data: NonNull<()>, run: unsafe fn(NonNull<()>)) -> Self {
+        Self { owner, data, run }
     }
 
+    /// Runs the job in a frame of its owner's.
     fn run(self) {
-        // SAFETY: `new` (1): called once, since `self` is consumed, and on the thread that made it.
-        unsafe { (self.run)(self.data) };
+        run(self.owner, || {
+            // SAFETY: `new` (1): called once, since `self` is consumed, and on the thread that made it.
+            unsafe { (self.run)(self.data) };
+        });
     }
 }
 
@@ -92,13 +99,17 @@ pub(crate) fn run<R>(owner: u64, code: impl FnOnce() -> R) -> R {
     code()
 }
 
-/// Leaves `job` with the innermost frame, or runs it in a frame of its own if there is none.
-pub(crate) fn run_or_leave(owner: u64, job: Job) {
+/// Leaves `job` with the outermost frame, or runs it now if there is none.
+pub(crate) fn run_or_leave(job: Job) {
     // SAFETY: by I1 the frame is on this thread's stack.
-    match unsafe { TOP.with(Cell::get).as_ref() } {
-        Some(open) => open.pending.borrow_mut().push(job),
-        None => run(owner, || job.run()),
+    let Some(mut open) = (unsafe { TOP.with(Cell::get).as_ref() }) else {
+        return job.run();
+    };
+    // SAFETY: by I1 each frame of the chain is on this thread's stack.
+    while let Some(outer) = unsafe { open.parent.as_ref() } {
+        open = outer;
     }
+    open.pending.borrow_mut().push(job);
 }
 
 /// Runs what is pending and takes the frame off, also while unwinding.
@@ -112,9 +123,10 @@ impl Drop for Close<'_> {
     fn drop(&mut self) {
         loop {
             let job = self.frame.pending.borrow_mut().pop();
-            match job {
-                Some(job) => job.run(),
-                None => break,
+            let Some(job) = job else { break };
+            // Jobs don't unwind; if one did, the frame must come off the stack all the same.
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| job.run())) {
+                discard(payload);
             }
         }
         TOP.with(|top| top.set(self.parent));
@@ -136,7 +148,7 @@ mod tests {
         if left > 1 {
             let data = NonNull::new(ptr::without_provenance_mut(left - 1)).expect("not zero");
             // SAFETY: `nest` may run at any time and doesn't unwind.
-            run_or_leave(7, unsafe { Job::new(data, nest) });
+            run_or_leave(unsafe { Job::new(7, data, nest) });
         }
         let (depth, deepest) = DEPTH.get();
         DEPTH.set((depth - 1, deepest));
@@ -146,7 +158,7 @@ mod tests {
     fn a_chain_of_jobs_runs_one_after_the_other() {
         let data = NonNull::new(ptr::without_provenance_mut(100_000)).expect("not zero");
         // SAFETY: `nest` may run at any time and doesn't unwind.
-        run_or_leave(7, unsafe { Job::new(data, nest) });
+        run_or_leave(unsafe { Job::new(7, data, nest) });
         assert_eq!(DEPTH.get(), (0, 1));
         assert!(!is_open());
     }

@@ -6,17 +6,21 @@
 //! remembers every node of the thread; at thread exit it gives them all back. After that, and in destructors of other
 //! thread-locals that run later, [`find`] answers `None`, and callers take a path that needs no node.
 //!
+//! Entries of structures that have gone are forgotten when the map has doubled, which runs nobody's code. What a counted
+//! reference keeps, [`sweep`] lets go of, where foreign code may run.
+//!
 //! # Invariants
 //!
 //! - I1: a line of the table names a node that the map holds. Identities are never reused, so a stale structure's line
 //!   never matches; it is cleared when the map gives its node back.
-//! - I2: the map keeps a counted reference to each structure, so a node outlives its line.
+//! - I2: whoever looks a structure up has a reference to it, and its nodes live as long as it does.
 
 use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-use crate::sync::{Arc, dropping_local, plain_local};
-use crate::tuning::LOCAL_LINES;
+use crate::sync::{Arc, Weak, dropping_local, next_id, plain_local};
+use crate::tuning::{LOCAL_LINES, PRUNE_FROM};
 
 use super::discard;
 
@@ -39,21 +43,20 @@ pub(crate) trait Home: Send + Sync + 'static {
     unsafe fn is_disused(&self, node: NonNull<()>) -> bool;
 }
 
-/// A reference that keeps a structure's memory valid.
+/// The way from a thread's map to a structure.
 #[derive(Clone)]
 pub(crate) enum HomeRef {
-    /// The global domain.
+    /// The global domain, which never goes.
     Static(&'static dyn Home),
-    /// Anything else.
+    /// Keeps the structure's memory valid until the thread ends or sweeps.
     Shared(Arc<dyn Home>),
+    /// Keeps nothing.
+    Weak(Weak<dyn Home>),
 }
 
 impl HomeRef {
-    fn get(&self) -> &dyn Home {
-        match self {
-            Self::Static(home) => *home,
-            Self::Shared(home) => &**home,
-        }
+    fn has_gone(&self) -> bool {
+        matches!(self, Self::Weak(home) if home.strong_count() == 0)
     }
 }
 
@@ -74,15 +77,55 @@ struct Entry {
     home: HomeRef,
 }
 
-struct Map(RefCell<Vec<Entry>>);
+impl Entry {
+    /// Whether a counted reference could be let go of.
+    fn is_disused(&self) -> bool {
+        match &self.home {
+            // SAFETY: the map holds this node for this structure.
+            HomeRef::Shared(home) => unsafe { home.is_disused(self.node) },
+            HomeRef::Static(_) | HomeRef::Weak(_) => self.home.has_gone(),
+        }
+    }
+
+    /// Gives the node back and lets go of the structure. Doesn't unwind.
+    fn give_back(self) {
+        forget(self.id);
+        let Self { node, home, .. } = self;
+        let given = panic::catch_unwind(AssertUnwindSafe(move || match home {
+            // SAFETY: the map held this node for this structure, and the line that named it is gone.
+            HomeRef::Static(home) => unsafe { home.take_back(node) },
+            // SAFETY: as above. The last reference may drop a user's closures.
+            HomeRef::Shared(home) => unsafe { home.take_back(node) },
+            HomeRef::Weak(home) => {
+                if let Some(home) = home.upgrade() {
+                    // SAFETY: as above.
+                    unsafe { home.take_back(node) };
+                }
+            }
+        }));
+        if let Err(payload) = given {
+            discard(payload);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Entries {
+    all: Vec<Entry>,
+    /// Number of entries from which those that have gone are looked for.
+    prune_at: usize,
+}
+
+struct Map(RefCell<Entries>);
 
 plain_local! {
     static LINES: [Cell<Line>; LOCAL_LINES] = [const { Cell::new(EMPTY) }; LOCAL_LINES];
     static EXITED: Cell<bool> = Cell::new(false);
+    static NUMBER: Cell<u64> = Cell::new(0);
 }
 
 dropping_local! {
-    static MAP: Map = Map(RefCell::new(Vec::new()));
+    static MAP: Map = Map(RefCell::new(Entries { all: Vec::new(), prune_at: PRUNE_FROM }));
 }
 
 fn line_of(id: u64) -> usize {
@@ -114,7 +157,8 @@ fn find_slow(id: u64) -> Option<NonNull<()>> {
     let node = MAP
         .try_with(|map| {
             let entries = map.0.borrow();
-            entries.iter().find(|entry| entry.id == id).map(|e| e.node)
+            let entry = entries.all.iter().find(|entry| entry.id == id);
+            entry.map(|entry| entry.node)
         })
         .ok()??;
     remember(id, node);
@@ -136,6 +180,17 @@ fn forget(id: u64) {
     }
 }
 
+/// The calling thread's number, never reused and never 0.
+pub(crate) fn number() -> u64 {
+    let number = NUMBER.try_with(Cell::get).unwrap_or(0);
+    if number != 0 {
+        return number;
+    }
+    let fresh = next_id();
+    let _set = NUMBER.try_with(|number| number.set(fresh));
+    fresh
+}
+
 /// Whether the thread has given its nodes back: it is running its last thread-local destructors.
 pub(crate) fn has_exited() -> bool {
     EXITED.try_with(Cell::get).unwrap_or(true)
@@ -143,33 +198,31 @@ pub(crate) fn has_exited() -> bool {
 
 /// Remembers a node until the thread ends. The caller has seen [`has_exited`] say no and [`find`] find nothing.
 ///
-/// Nodes of structures that have closed meanwhile are given back.
+/// Runs nobody's code.
 pub(crate) fn register(id: u64, node: NonNull<()>, home: HomeRef) {
-    let closed = MAP.with(|map| {
+    MAP.with(|map| {
         let mut entries = map.0.borrow_mut();
-        // Split off, so that foreign code in a home's drop runs without the borrow.
-        let (mut open, closed): (Vec<_>, Vec<_>) = entries.drain(..).partition(|entry| {
-            // SAFETY: the map holds this node for this structure.
-            !unsafe { entry.home.get().is_disused(entry.node) }
-        });
-        open.push(Entry { id, node, home });
-        *entries = open;
-        closed
+        if entries.all.len() >= entries.prune_at {
+            entries.all.retain(|entry| !entry.home.has_gone());
+            entries.prune_at = PRUNE_FROM.max(entries.all.len() * 2);
+        }
+        entries.all.push(Entry { id, node, home });
     });
     remember(id, node);
-    give_back(closed);
 }
 
-fn give_back(entries: Vec<Entry>) {
-    for entry in entries {
-        forget(entry.id);
-        // SAFETY: the map held this node for this structure, and the line that named it is gone.
-        unsafe { entry.home.get().take_back(entry.node) };
-        // The last reference may drop a user's closures; their panic must not end a thread-local destructor.
-        let dropped =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(entry.home)));
-        if let Err(payload) = dropped {
-            discard(payload);
+/// Gives the nodes of closed structures back. Runs what dropping those structures runs; doesn't unwind.
+pub(crate) fn sweep() {
+    loop {
+        // One at a time, so that foreign code runs without the borrow.
+        let disused = MAP.try_with(|map| {
+            let mut entries = map.0.borrow_mut();
+            let at = entries.all.iter().position(Entry::is_disused)?;
+            Some(entries.all.swap_remove(at))
+        });
+        match disused {
+            Ok(Some(entry)) => entry.give_back(),
+            Ok(None) | Err(_) => return,
         }
     }
 }
@@ -177,7 +230,9 @@ fn give_back(entries: Vec<Entry>) {
 impl Drop for Map {
     fn drop(&mut self) {
         let _set = EXITED.try_with(|exited| exited.set(true));
-        give_back(self.0.take());
+        for entry in self.0.take().all {
+            entry.give_back();
+        }
     }
 }
 
@@ -224,15 +279,34 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_closed_structures_go_back_at_the_next_registration() {
+    fn nodes_of_closed_structures_go_back_at_a_sweep() {
         let home = Arc::new(Counted::default());
         let id = next_id();
         register(id, NonNull::dangling(), HomeRef::Shared(home.clone()));
         // Relaxed: this thread's own.
         home.closed.store(true, Relaxed);
-        let other = Arc::new(Counted::default());
-        register(next_id(), NonNull::dangling(), HomeRef::Shared(other));
+        register(
+            next_id(),
+            NonNull::dangling(),
+            HomeRef::Shared(Arc::new(Counted::default())),
+        );
+        assert!(find(id).is_some());
+        sweep();
         assert!(find(id).is_none());
         assert_eq!(Arc::strong_count(&home), 1);
+    }
+
+    #[test]
+    fn structures_that_have_gone_are_forgotten() {
+        for _ in 0..PRUNE_FROM * 4 {
+            let home: Arc<dyn Home> = Arc::new(Counted::default());
+            register(
+                next_id(),
+                NonNull::dangling(),
+                HomeRef::Weak(Arc::downgrade(&home)),
+            );
+        }
+        let entries = MAP.with(|map| map.0.borrow().all.len());
+        assert!(entries <= PRUNE_FROM, "{entries} entries");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::counter::Shared;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, panicking};
 use crate::tuning::PAYLOADS_DEEP;
 
 /// What a panic carries.
@@ -51,7 +51,8 @@ impl Panics {
         let hook = self.hook.lock().clone();
         let kept = match hook {
             None => payload,
-            Some(hook) => match panic::catch_unwind(AssertUnwindSafe(|| hook(payload))) {
+            // Moved in, since the last reference drops what the user's closure holds.
+            Some(hook) => match panic::catch_unwind(AssertUnwindSafe(move || hook(payload))) {
                 Ok(()) => return,
                 Err(payload) => payload,
             },
@@ -76,9 +77,11 @@ impl Panics {
         self.first.lock().take()
     }
 
-    /// Goes on with the kept panic, if there is one.
+    /// Goes on with the kept panic, if there is one and the thread isn't panicking already.
     pub(crate) fn resume(&self) {
-        if let Some(payload) = self.take() {
+        if !panicking()
+            && let Some(payload) = self.take()
+        {
             panic::resume_unwind(payload);
         }
     }
@@ -91,6 +94,10 @@ impl Panics {
 
 impl Drop for Panics {
     fn drop(&mut self) {
+        let hook = self.hook.lock().take();
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(move || drop(hook))) {
+            discard(payload);
+        }
         if let Some(payload) = self.take() {
             discard(payload);
         }

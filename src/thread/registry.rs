@@ -13,7 +13,8 @@
 //!
 //! # Invariants
 //!
-//! - I1: an orphan that was idle once stays idle until it is claimed: only what its late owner left can make it busy.
+//! - I1: an orphan that was idle once stays idle until it is claimed: only what its late owner left can make it busy. It
+//!   may be claimed and orphaned anew at any time, though, so whoever claims it looks only afterwards.
 //!
 //! # Orderings
 //!
@@ -85,7 +86,13 @@ impl<T> Registry<T> {
                     .compare_exchange(state, USED, Acquire, Relaxed)
                     .is_ok()
             {
-                return node;
+                // Once more, now that nobody else can: between the look and the exchange another thread may have claimed
+                // the node, entered a guard on it and orphaned it again.
+                if usable(&node.value) {
+                    return node;
+                }
+                // Release: as in give_up (O12).
+                node.state.store(state, Release);
             }
         }
         self.push(make())
@@ -191,5 +198,31 @@ mod tests {
         registry.claim(|| 1, |_| true).give_up(true);
         assert_eq!(registry.claim(|| 2, |_| false).value, 2);
         assert_eq!(registry.claim(|| 3, |_| true).value, 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::sync::{Arc, AtomicBool};
+
+    #[test]
+    fn o12_orphan_that_is_in_use_again_is_nobodys() {
+        loom::model(|| {
+            let registry = Arc::new(Registry::new());
+            let unused = |busy: &AtomicBool| !busy.load(Acquire);
+            registry
+                .claim(|| AtomicBool::new(false), unused)
+                .give_up(true);
+            let other = Arc::clone(&registry);
+            let late = loom::thread::spawn(move || {
+                let node = other.claim(|| AtomicBool::new(false), unused);
+                node.value.store(true, Release);
+                node.give_up(true);
+            });
+            let node = registry.claim(|| AtomicBool::new(false), unused);
+            assert!(!node.value.load(Acquire));
+            late.join().expect("no panic");
+        });
     }
 }
