@@ -91,6 +91,27 @@ fn o20_o21_reader_is_waited_for_or_sees_the_unlink() {
 }
 
 #[test]
+fn o21_later_enter_stands_for_the_earlier_guard() {
+    loom::model(|| {
+        let world = World::new();
+        world.record();
+        let reader = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let record = world.records.iter().next().map(|node| &node.value);
+                let record = record.expect("registered");
+                world.read(record);
+                record.enter(&world.clock);
+            })
+        };
+        let cookie = world.unlink();
+        world.clock.advance(&world.records, None);
+        world.free_if_elapsed(cookie);
+        reader.join().expect("no panic");
+    });
+}
+
+#[test]
 fn o22_reader_of_the_new_epoch_may_be_passed_by() {
     loom::model(|| {
         let world = World::new();
