@@ -6,6 +6,7 @@ mod fence;
 mod rcu;
 pub mod reclaim;
 mod root;
+pub mod slab;
 mod sync;
 mod thread;
 mod tuning;
@@ -16,3 +17,7 @@ pub use rcu::{
     OnLimit, PanicHook, Reader,
 };
 pub use root::*;
+pub use slab::{
+    AfterGrace, Blank, Candidate, Immediate, InsertError, Key, Link, Policy, Ref, ReserveError,
+    Slab, SlabBuilder, SlabStats, Vacant,
+};

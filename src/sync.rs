@@ -132,6 +132,7 @@ mod imp {
 
 pub(crate) use imp::*;
 pub(crate) use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+pub(crate) use std::sync::atomic::compiler_fence;
 pub(crate) use std::sync::{Arc, Weak};
 
 /// A lock that no panic poisons: the code under it is this crate's own and never a user's.

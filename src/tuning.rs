@@ -64,3 +64,48 @@ pub(crate) const PARK_AFTER: u64 = 20_000;
 
 /// Yields of a retiring thread whose backlog is being taken over before it uses another record's.
 pub(crate) const TAKER_YIELDS: u32 = 16;
+
+/// Slots per magazine of a slab.
+#[cfg(not(loom))]
+pub(crate) const MAGAZINE: usize = 32;
+/// Few, so that models reach the depot.
+#[cfg(loom)]
+pub(crate) const MAGAZINE: usize = 1;
+
+/// Smallest page of a slab in bytes.
+pub(crate) const PAGE_BYTES: usize = 64 << 10;
+
+/// Slots that a page has at least; it grows for large types.
+pub(crate) const PAGE_SLOTS_MIN: usize = 8;
+
+/// Slots that a page has at most.
+#[cfg(not(loom))]
+pub(crate) const PAGE_SLOTS_MAX: usize = 1 << 20;
+/// Few, since loom tracks each.
+#[cfg(loom)]
+pub(crate) const PAGE_SLOTS_MAX: usize = 2;
+
+/// Pages in the first segment of a slab's directory; each further segment doubles.
+#[cfg(not(loom))]
+pub(crate) const DIRECTORY_FIRST: usize = 64;
+/// Few, since loom tracks each.
+#[cfg(loom)]
+pub(crate) const DIRECTORY_FIRST: usize = 1;
+
+/// Segments of a slab's directory: more pages than there are addresses for.
+pub(crate) const DIRECTORY_SEGMENTS: usize = 32;
+
+/// What a line of `/proc/slabinfo` counts pages in, in bytes.
+pub(crate) const SLABINFO_PAGE: usize = 4096;
+
+/// Age in nanoseconds from which a part-full magazine of dead slots takes its cookie.
+pub(crate) const MAGAZINE_DELAY_NANOS: u64 = 1_000_000;
+
+/// Dead slots between two looks at the clock; a power of two.
+pub(crate) const MAGAZINE_CLOCK_EVERY: usize = 8;
+
+/// Longest that a reservation at the slab's limit waits for a page that another thread is building, in nanoseconds.
+pub(crate) const FULL_PATIENCE_NANOS: u64 = 100_000_000;
+
+/// Longest that a reservation at the slab's limit, or a shrink, works on a grace period, in nanoseconds.
+pub(crate) const GRACE_PATIENCE_NANOS: u64 = 1_000_000;

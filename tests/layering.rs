@@ -73,6 +73,8 @@ const SEQ_CST_FILES: &[&str] = &["fence.rs", "fence/"];
 /// Where a number may be named: the tuning knobs, and the layouts and values of state words.
 const CONSTANT_FILES: &[&str] = &[
     "tuning.rs",
+    "fence/biased.rs",
+    "fence/linux.rs",
     "thread/registry.rs",
     "rcu/epoch.rs",
     "slab/state.rs",

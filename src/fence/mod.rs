@@ -30,9 +30,9 @@ mod system;
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::sync::fence;
+use crate::sync::{compiler_fence, fence};
 
-pub(crate) use biased::{Biased, Section, Taken};
+pub(crate) use biased::{Biased, Revoked, Section, Taken};
 pub(crate) use system::{ALWAYS_FULL, heavy, is_light_full, light};
 
 /// Orders everything before with everything after, against every other fence of this module.
@@ -46,5 +46,5 @@ pub(crate) fn full() {
 #[inline]
 pub(crate) fn compiler() {
     // SeqCst: the strongest, which costs no instruction.
-    std::sync::atomic::compiler_fence(SeqCst);
+    compiler_fence(SeqCst);
 }

@@ -99,6 +99,11 @@ pub(crate) fn run<R>(owner: u64, code: impl FnOnce() -> R) -> R {
     code()
 }
 
+/// Runs `code` inside the frames that are open, or in one of its own if there is none: what `code` leaves nests nowhere.
+pub(crate) fn within<R>(owner: u64, code: impl FnOnce() -> R) -> R {
+    if is_open() { code() } else { run(owner, code) }
+}
+
 /// Leaves `job` with the outermost frame, or runs it now if there is none.
 pub(crate) fn run_or_leave(job: Job) {
     // SAFETY: by I1 the frame is on this thread's stack.

@@ -14,5 +14,5 @@ mod snooze;
 pub(crate) use local::{Home, HomeRef};
 pub(crate) use panics::{Hook, Panics, Payload, discard};
 pub(crate) use registry::{Node, Registry};
-pub(crate) use running::Running;
+pub(crate) use running::{Mark, Running};
 pub(crate) use snooze::Snooze;

@@ -1,0 +1,136 @@
+//! How a slab is set up.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+
+use crate::rcu::Global;
+use crate::reclaim::ReadSection;
+use crate::thread::local;
+
+use super::Slab;
+use super::blank::Blank;
+use super::core::{Constructor, Core, OnFree};
+use super::policy::{Immediate, Part, Policy};
+
+/// Sets up a [`Slab`].
+#[must_use = "a builder does nothing until its `build`"]
+pub struct SlabBuilder<
+    S: Send + Sync + 'static,
+    V: Send + Sync + 'static = (),
+    P: Policy<D> = Immediate,
+    D: ReadSection = Global,
+> {
+    domain: Option<D>,
+    name: Option<String>,
+    max_objects: usize,
+    on_free: Option<OnFree<S>>,
+    value: std::marker::PhantomData<fn(V, P)>,
+}
+
+impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
+    pub(super) fn new() -> Self {
+        Self {
+            domain: None,
+            name: None,
+            max_objects: usize::MAX,
+            on_free: None,
+            value: std::marker::PhantomData,
+        }
+    }
+
+    /// Chooses the domain whose guards protect the slab's readers, if it isn't the global one. The slab holds it open.
+    pub fn domain(mut self, domain: &D) -> Self {
+        self.domain = Some(domain.clone());
+        self
+    }
+
+    /// Names the slab in its statistics; else it has the name of the value's type.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Limits the number of slots, those included that wait for a grace period.
+    ///
+    /// # Panics
+    ///
+    /// If `max_objects` is 0.
+    pub fn max_objects(mut self, max_objects: usize) -> Self {
+        assert!(
+            max_objects > 0,
+            "graceperiod: a slab with `max_objects(0)` could hold nothing; ask for at least 1",
+        );
+        self.max_objects = max_objects;
+        self
+    }
+
+    /// Runs at the end of each incarnation, after its value was dropped (also if that panicked), for a check or a reset
+    /// of the stable part, such as `Mutex::clear_poison` or [`Link::take`](super::Link::take).
+    ///
+    /// Under [`Immediate`](super::Immediate) by the thread that drops the last reference, under
+    /// [`AfterGrace`](super::AfterGrace) when the slot is recycled. Strangers with a candidate may use the stable part at
+    /// the same time. A panic goes the way of a destructor's.
+    pub fn on_free(mut self, hook: impl Fn(&S) + Send + Sync + 'static) -> Self {
+        self.on_free = Some(Box::new(hook));
+        self
+    }
+
+    /// Builds the slab. `constructor` builds the stable part of each slot, once, when its page is populated.
+    ///
+    /// # Panics
+    ///
+    /// If the slab is to be in a domain of its own and [`domain`](Self::domain) wasn't called.
+    pub fn build(
+        self,
+        constructor: impl Fn(&Blank<'_, S, V, P, D>) -> S + Send + Sync + 'static,
+    ) -> Slab<S, V, P, D> {
+        self.finish(Box::new(move |blank| Ok(constructor(blank))))
+    }
+
+    /// Builds the slab with a constructor that may fail; the reservation that needed it fails with it.
+    ///
+    /// # Panics
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_fallible(
+        self,
+        constructor: impl Fn(&Blank<'_, S, V, P, D>) -> Result<S, Box<dyn Error + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Slab<S, V, P, D> {
+        self.finish(Box::new(constructor))
+    }
+
+    fn finish(self, constructor: Constructor<S, V, P, D>) -> Slab<S, V, P, D> {
+        let domain = self.domain.or_else(default_domain).expect(
+            "graceperiod: a slab in a domain of its own needs `SlabBuilder::domain(&domain)`",
+        );
+        // Slabs that have closed let go of their last memory here, where foreign code may run.
+        local::sweep();
+        let core = Core::new(
+            domain.inner(),
+            self.name,
+            self.max_objects,
+            constructor,
+            self.on_free,
+        );
+        Slab { core, domain }
+    }
+}
+
+/// The global domain, if that is what `D` is.
+fn default_domain<D: ReadSection>() -> Option<D> {
+    let global: &dyn Any = &Global;
+    global.downcast_ref::<D>().cloned()
+}
+
+impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> fmt::Debug for SlabBuilder<S, V, P, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlabBuilder")
+            .field("name", &self.name)
+            .field("max_objects", &self.max_objects)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a slot can't be had.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+
+/// Why [`try_reserve`](super::Slab::try_reserve) has no slot.
+#[non_exhaustive]
+pub enum ReserveError {
+    /// Every slot that [`max_objects`](super::SlabBuilder::max_objects) allows is taken.
+    ///
+    /// Under [`AfterGrace`](super::AfterGrace) some of them may be waiting for a grace period.
+    Full {
+        /// The limit.
+        max_objects: usize,
+    },
+    /// The system has no memory for another page.
+    OutOfMemory {
+        /// What was asked for, in bytes.
+        bytes: usize,
+    },
+    /// The constructor of the stable part failed.
+    Constructor(Box<dyn Error + Send + Sync>),
+    /// The constructor of the stable part panicked with this.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl fmt::Debug for ReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReserveError({self})")
+    }
+}
+
+impl fmt::Display for ReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { max_objects } => {
+                write!(f, "the slab is full: all {max_objects} slots are taken")
+            }
+            Self::OutOfMemory { bytes } => {
+                write!(f, "no memory for a page of {bytes} bytes")
+            }
+            Self::Constructor(error) => write!(f, "the slab's constructor failed: {error}"),
+            Self::Panicked(payload) => match message(&**payload) {
+                Some(message) => write!(f, "the slab's constructor panicked: {message}"),
+                None => write!(f, "the slab's constructor panicked"),
+            },
+        }
+    }
+}
+
+impl Error for ReserveError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Constructor(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    match payload.downcast_ref::<&str>() {
+        Some(message) => Some(message),
+        None => payload.downcast_ref::<String>().map(String::as_str),
+    }
+}
+
+/// Why [`try_insert`](super::Slab::try_insert) has no slot, with the value that has found no place.
+pub struct InsertError<V> {
+    value: V,
+    reason: ReserveError,
+}
+
+impl<V> InsertError<V> {
+    pub(super) fn new(value: V, reason: ReserveError) -> Self {
+        Self { value, reason }
+    }
+
+    /// Returns the reason.
+    #[must_use]
+    pub const fn reason(&self) -> &ReserveError {
+        &self.reason
+    }
+
+    /// Hands the value back.
+    #[must_use]
+    pub fn into_value(self) -> V {
+        self.value
+    }
+
+    /// Hands value and reason back.
+    #[must_use]
+    pub fn into_parts(self) -> (V, ReserveError) {
+        (self.value, self.reason)
+    }
+}
+
+impl<V> fmt::Debug for InsertError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InsertError({})", self.reason)
+    }
+}
+
+impl<V> fmt::Display for InsertError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<V> Error for InsertError<V> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.reason.source()
+    }
+}

@@ -1,0 +1,185 @@
+//! New pages, and how many slots there may be.
+//!
+//! # Protocol
+//!
+//! Capacity is claimed before a page is built and given back if that fails, so there are never more slots than
+//! `max_objects` allows. A thread that finds all capacity claimed must not take that for full while another one brings
+//! slots: it searches the depot and tries to claim, and believes the result only if nobody was building before, nobody is
+//! afterwards, and nobody began in between.
+//!
+//! # Orderings
+//!
+//! - O49: the builder's claim (Release) -> a later claim that fails (Acquire): that it is building. The fall of `building`
+//!   (Release) -> a full thread's load (Acquire): the slots that it brought, or the capacity that it gave back.
+
+use crate::reclaim::ReadSection;
+use crate::sync::{AcqRel, Acquire, Arc, AtomicUsize, Relaxed, Release};
+use crate::thread::frame;
+
+use super::chain::Chain;
+use super::core::Core;
+use super::error::ReserveError;
+use super::page::Page;
+use super::policy::{Part, Policy};
+use super::slot::SlotPtr;
+
+/// How large a slab is, and how large it may get.
+#[derive(Debug)]
+pub(super) struct Growth {
+    pub(super) max_objects: usize,
+    capacity: AtomicUsize,
+    pages: AtomicUsize,
+    building: AtomicUsize,
+    /// Pages that were ever begun.
+    begun: AtomicUsize,
+}
+
+/// A page being built.
+struct Building<'a>(&'a Growth);
+
+impl Drop for Building<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in is_building (O49).
+        self.0.building.fetch_sub(1, Release);
+    }
+}
+
+impl Growth {
+    pub(super) fn new(max_objects: usize) -> Self {
+        Self {
+            max_objects,
+            capacity: AtomicUsize::new(0),
+            pages: AtomicUsize::new(0),
+            building: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+        }
+    }
+
+    /// Slots that are built, or about to be.
+    pub(super) fn capacity(&self) -> usize {
+        // Relaxed: a figure for people.
+        self.capacity.load(Relaxed)
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        // Relaxed: a figure for people.
+        self.pages.load(Relaxed)
+    }
+
+    /// The number of pages begun so far, if none of them is still being built.
+    pub(super) fn quiet(&self) -> Option<usize> {
+        // Acquire: pairs with the Release in begin (O49): the next load sees those that are counted here.
+        let begun = self.begun.load(Acquire);
+        // Acquire: pairs with the Release in Building::drop (O49).
+        (self.building.load(Acquire) == 0).then_some(begun)
+    }
+
+    fn begin(&self) -> Building<'_> {
+        // Relaxed: the next addition publishes it.
+        self.building.fetch_add(1, Relaxed);
+        // Release: pairs with the Acquire in quiet (O49).
+        self.begun.fetch_add(1, Release);
+        Building(self)
+    }
+
+    /// Whether all capacity is claimed.
+    fn is_full(&self) -> bool {
+        // Acquire: pairs with the Release of claims (O49), as in claim.
+        self.capacity.load(Acquire) >= self.max_objects
+    }
+
+    /// Claims capacity for at most `wanted` slots; 0 if there is none left.
+    fn claim(&self, wanted: usize) -> usize {
+        // Acquire: pairs with the Release of other claims and of give_back (O49): who finds no capacity also sees that
+        // somebody is building.
+        let mut now = self.capacity.load(Acquire);
+        loop {
+            let granted = wanted.min(self.max_objects.saturating_sub(now));
+            if granted == 0 {
+                return 0;
+            }
+            // AcqRel, Acquire on failure: as above (O49).
+            match self
+                .capacity
+                .compare_exchange_weak(now, now + granted, AcqRel, Acquire)
+            {
+                Ok(_) => return granted,
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    fn give_back(&self, slots: usize) {
+        // Release: keeps the chain of claims that O49 rests on.
+        self.capacity.fetch_sub(slots, Release);
+    }
+
+    /// Counts a page that has left.
+    pub(super) fn page_left(&self, slots: usize) {
+        self.give_back(slots);
+        // Relaxed: a figure for people.
+        self.pages.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
+    /// Builds a page; returns one of its slots and adds the others to the free ones.
+    pub(super) fn grow(self: &Arc<Self>) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
+        let full = ReserveError::Full {
+            max_objects: self.growth.max_objects,
+        };
+        if self.growth.is_full() {
+            return Err(full);
+        }
+        assert!(
+            !frame::is_open_for(self.id),
+            "graceperiod: the constructor of slab `{}` reserves from the slab that it builds for; \
+             link slots after they are published instead",
+            self.name,
+        );
+        let building = self.growth.begin();
+        let slots = self.growth.claim(Page::<S, V, P, D>::SLOTS);
+        if slots == 0 {
+            return Err(full);
+        }
+        let built = self.build_page(slots);
+        if built.is_err() {
+            self.growth.give_back(slots);
+        }
+        drop(building);
+        built
+    }
+
+    fn build_page(self: &Arc<Self>, slots: usize) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
+        let (number, generation) =
+            self.directory
+                .take_number()
+                .map_err(|_| ReserveError::OutOfMemory {
+                    bytes: Page::<S, V, P, D>::BYTES,
+                })?;
+        let page = match Page::build(self, number, slots, generation) {
+            Ok(page) => page,
+            Err(error) => {
+                self.directory.put_number(number, Some(generation));
+                return Err(error);
+            }
+        };
+        let mut chain = Chain::EMPTY;
+        for slot in (0..slots).rev() {
+            // SAFETY: the page was just built, and can't leave before its slots are given away.
+            if let Some(slot) = unsafe { Page::built_slot(page, slot) } {
+                // SAFETY: nobody else has the page's slots yet.
+                unsafe { chain.push(slot) };
+            }
+        }
+        let first = chain.pop().expect("at least one slot was claimed");
+        self.directory.publish(number, page);
+        // Relaxed: a figure for people.
+        self.growth.pages.fetch_add(1, Relaxed);
+        if let Err(chain) = self.depot.give(chain) {
+            // A slab that closes has no user handle to reserve through; a table may still hold its core.
+            self.bring_home(chain);
+        }
+        Ok(first)
+    }
+}

@@ -1,0 +1,283 @@
+//! Loom models of the whole slab, in a domain without readers to wait for.
+//!
+//! A magazine holds one slot and a page two, so that every path to the depot and back is short. Stable part and value
+//! hold cells that loom tracks: a missing edge is a race on one of them.
+
+use std::any::Any;
+use std::ptr::NonNull;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::reclaim::{Polled, ReadSection, Stage};
+use crate::sync::{Acquire, AtomicPtr, AtomicU64, Relaxed, UnsafeCell, Weak};
+
+use super::{AfterGrace, Immediate, Key, Policy, Ref, Slab};
+
+/// A domain whose grace periods are over at once: right only where no reader outlives a page or a value.
+#[derive(Clone, Debug)]
+struct Still;
+
+// SAFETY: not in general; each model sees to it that no reader is inside when something is retired.
+unsafe impl ReadSection for Still {
+    type Guard<'d> = ();
+    type Inner = ();
+
+    fn enter(&self) {}
+    fn inner(&self) {}
+    fn id((): &()) -> u64 {
+        u64::MAX
+    }
+    fn admits((): &(), (): &()) -> bool {
+        true
+    }
+    fn protect_load<T>((): &(), source: &AtomicPtr<T>) -> *mut T {
+        // Acquire: what the trait asks for.
+        source.load(Acquire)
+    }
+    unsafe fn retire_raw((): &(), ptr: NonNull<()>, drop: unsafe fn(NonNull<()>), _: usize) {
+        // SAFETY: as the implementation's.
+        unsafe { drop(ptr) };
+    }
+    fn report_panic((): &(), payload: Box<dyn Any + Send>) {
+        std::panic::resume_unwind(payload);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Polled for Still {
+    fn cookie((): &()) -> u64 {
+        0
+    }
+    fn has_elapsed((): &(), _: u64) -> bool {
+        true
+    }
+    fn advance((): &()) {}
+    fn is_inside((): &()) -> bool {
+        false
+    }
+    fn attach((): &(), _: Weak<dyn Stage>) {}
+}
+
+/// A cell that loom watches.
+struct Watched(UnsafeCell<u64>);
+
+// SAFETY: the models use the cell only where the slab says that they own it or may read it; loom checks that.
+unsafe impl Sync for Watched {}
+// SAFETY: as above.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new(value: u64) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn set(&self, value: u64) {
+        // SAFETY: the caller owns the slot.
+        self.0.with_mut(|place| unsafe { *place = value });
+    }
+
+    fn get(&self) -> u64 {
+        // SAFETY: the caller has a reference, or found the slot.
+        self.0.with(|place| unsafe { *place })
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // Counts as a write.
+        self.set(u64::MAX);
+    }
+}
+
+/// A stable part that counts its drops.
+struct Counted(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Relaxed: read when the model's threads have ended.
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+type Tested<S, V, P = Immediate> = Slab<S, V, P, Still>;
+
+fn slab<S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<Still>>(
+    max: usize,
+    stable: impl Fn() -> S + Send + Sync + 'static,
+) -> Tested<S, V, P> {
+    Slab::builder()
+        .domain(&Still)
+        .max_objects(max)
+        .build(move |_| stable())
+}
+
+fn model(code: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(code);
+}
+
+/// Owns a slot twice in a row, and touches everything.
+fn insert_and_drop(slab: &Tested<Watched, Watched>, n: u64) {
+    for _ in 0..2 {
+        let vacant = slab.reserve();
+        vacant.stable().set(n);
+        let value = vacant.publish(Watched::new(n));
+        assert_eq!((Ref::stable(&value).get(), value.get()), (n, n));
+    }
+}
+
+#[test]
+fn o45_slots_go_from_thread_to_thread_one_owner_after_the_other() {
+    model(|| {
+        let slab = Arc::new(slab(2, || Watched::new(0)));
+        let held = slab.reserve();
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || {
+                drop(held);
+                insert_and_drop(&slab, 1);
+            })
+        };
+        insert_and_drop(&slab, 2);
+        other.join().expect("no panic");
+        assert_eq!(slab.len(), 0);
+        assert_eq!(slab.shrink(), 1);
+    });
+}
+
+#[test]
+fn o43_o44_page_that_is_found_is_built() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(4, || Watched::new(7)));
+        // A page in the first segment of the directory; the next is the first of the second.
+        let held = [slab.reserve(), slab.reserve()];
+        let key = Arc::new(AtomicU64::new(u64::MAX));
+        let other = {
+            let (slab, key) = (Arc::clone(&slab), Arc::clone(&key));
+            thread::spawn(move || {
+                let value = slab.insert(Watched::new(8));
+                // Relaxed: the key says nothing that the slab doesn't.
+                key.store(Ref::key(&value).index(), Relaxed);
+                value
+            })
+        };
+        // Relaxed: as above.
+        let index = key.load(Relaxed);
+        if let Some(found) = slab.candidate(&(), Key::from_raw(index, 1).expect("a generation")) {
+            assert_eq!(found.stable().get(), 7);
+            assert_eq!(found.try_get().expect("held by the other").get(), 8);
+        }
+        drop(other.join().expect("no panic"));
+        drop(held);
+    });
+}
+
+#[test]
+fn o46_dead_values_are_dropped_by_whoever_settles() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, AfterGrace>(2, || ()));
+        let value = slab.insert(Watched::new(1));
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || {
+                assert_eq!(value.get(), 1);
+                drop(value);
+                drop(slab);
+            })
+        };
+        slab.core.collect_dead();
+        slab.core.settle_dead();
+        other.join().expect("no panic");
+        slab.core.collect_dead();
+        slab.core.settle_dead();
+        assert_eq!(slab.stats().waiting, 0);
+    });
+}
+
+fn closing_brings_every_slot_home<P: Policy<Still>>() {
+    model(|| {
+        let drops = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let each = std::sync::Arc::clone(&drops);
+        let slab = slab::<_, _, P>(2, move || {
+            (Counted(std::sync::Arc::clone(&each)), Watched::new(0))
+        });
+        let first = slab.insert(Watched::new(1));
+        let second = slab.insert(Watched::new(2));
+        let other = thread::spawn(move || {
+            assert_eq!(first.get(), 1);
+            Ref::stable(&first).1.set(3);
+            drop(first);
+        });
+        Ref::stable(&second).1.set(4);
+        drop(second);
+        drop(slab);
+        other.join().expect("no panic");
+        // Relaxed: all is over.
+        assert_eq!(drops.load(Relaxed), 2);
+    });
+}
+
+#[test]
+fn o47_o48_closing_brings_every_slot_home_immediate() {
+    closing_brings_every_slot_home::<Immediate>();
+}
+
+#[test]
+fn o47_o48_closing_brings_every_slot_home_after_grace() {
+    closing_brings_every_slot_home::<AfterGrace>();
+}
+
+#[test]
+fn o49_whoever_finds_another_one_building_gets_a_slot() {
+    model(|| {
+        let slab = Arc::new(slab::<_, u64, Immediate>(2, || ()));
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || slab.try_insert(1).expect("there is room for two"))
+        };
+        let mine = slab.try_insert(2).expect("there is room for two");
+        assert_eq!(*other.join().expect("no panic") + *mine, 3);
+    });
+}
+
+#[test]
+fn o50_what_a_link_owns_is_alive_and_whole() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(2, || ()));
+        let link = Arc::new(slab.link());
+        let other = {
+            let (slab, link) = (Arc::clone(&slab), Arc::clone(&link));
+            thread::spawn(move || {
+                link.set(Some(slab.insert(Watched::new(1))));
+                link.set(Some(slab.insert(Watched::new(2))));
+            })
+        };
+        if let Some(value) = link.get(&()) {
+            assert!((1..=2).contains(&value.get()));
+        }
+        other.join().expect("no panic");
+        assert_eq!(link.get(&()).expect("the second").get(), 2);
+    });
+}
+
+#[test]
+fn o51_load_never_answers_with_an_incarnation_that_the_link_never_owned() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(1, || ()));
+        let link = Arc::new(slab.link());
+        link.set(Some(slab.insert(1_u64)));
+        let other = {
+            let (slab, link) = (Arc::clone(&slab), Arc::clone(&link));
+            thread::spawn(move || {
+                drop(link.take());
+                slab.insert(2)
+            })
+        };
+        if let Some(found) = link.load(&()) {
+            assert_eq!(found.key().generation(), 1);
+        }
+        drop(other.join().expect("no panic"));
+    });
+}

@@ -1,0 +1,163 @@
+//! What the domain's barrier asks of a slab whose dead slots wait for a grace period.
+//!
+//! # Protocol
+//!
+//! - `collect` gives every part-full magazine of dead slots its cookie and takes the ripe ones back, so that all that is
+//!   dead waits in the depot.
+//! - `settle`, a grace period later, takes out whatever is ripe, drops it, and waits for those that other threads have in
+//!   hand. A slot leaves a list only under a mark that was begun before: what isn't in a list is under a mark.
+
+use crate::fence::heavy;
+use crate::reclaim::{ReadSection, Stage, Waiting};
+use crate::thread::{Snooze, frame};
+
+use super::cache::{Cache, Magazines};
+use super::chain::Chain;
+use super::core::Core;
+use super::depot::Open;
+use super::policy::{Part, Policy};
+use super::slot::{Slot, SlotPtr};
+use super::waiting::Queue;
+
+impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
+    /// Shows all threads' magazines to `each`; false if some couldn't be had, because the system refused a heavy fence:
+    /// those stay with their owners. The caller holds the depot's lock.
+    fn take_over(&self, mut each: impl FnMut(&mut Magazines<S, V, P, D>)) -> bool {
+        let revoked: Vec<_> = self.caches.iter().map(|node| node.value.revoke()).collect();
+        // Orders all the revocations before the looks at the owners (O3).
+        let heavy = heavy();
+        let mut all = true;
+        for revoked in revoked {
+            if heavy {
+                each(&mut revoked.take(heavy));
+            } else if let Ok(mut taken) = revoked.try_take(heavy) {
+                each(&mut taken);
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// Takes all threads' magazines back into the depot, as far as they can be had.
+    pub(super) fn take_over_all(&self, depot: &mut Open<'_, S, V, P, D>) {
+        self.take_over(|magazines| {
+            for chain in magazines.take_clean() {
+                depot.put(chain);
+            }
+            self.take_dead(magazines, depot);
+        });
+    }
+
+    /// Takes one thread's dead slots back into the depot.
+    fn take_dead(&self, magazines: &mut Magazines<S, V, P, D>, depot: &mut Open<'_, S, V, P, D>) {
+        depot.put_ripe(magazines.ripe.take());
+        let open = magazines.take_open();
+        if !open.is_empty() {
+            depot.wait(self.seal(open));
+        }
+    }
+
+    /// Gives every dead slot a cookie, and leaves none outside the depot; false if some couldn't be had.
+    pub(super) fn collect_dead(&self) -> bool {
+        let mut depot = self.depot.lock();
+        if depot.is_closed() {
+            drop(depot);
+            // What the closing thread has in hand goes to the domain, where the barrier finds it afterwards.
+            self.closing.wait();
+            return true;
+        }
+        self.take_over(|magazines| self.take_dead(magazines, &mut depot))
+    }
+
+    /// Drops everything whose grace period has elapsed, and waits for those who are doing the same; false if some
+    /// couldn't be had.
+    pub(super) fn settle_dead(&self) -> bool {
+        // A cache of its own, since a mark has one writer and this thread may have none.
+        let node = self.caches.claim(Cache::new, |_| true);
+        let mark = node.value.running.begin();
+        let (ripe, all) = {
+            let mut depot = self.depot.lock();
+            if depot.is_closed() {
+                (Queue::EMPTY, true)
+            } else {
+                let all = self.take_over(|magazines| depot.put_ripe(magazines.ripe.take()));
+                (depot.take_all_ripe(&self.inner), all)
+            }
+        };
+        self.drop_ripe(ripe, &node.value);
+        drop(mark);
+        node.give_up(false);
+        for other in &self.caches {
+            other.value.running.wait();
+        }
+        all
+    }
+
+    fn drop_ripe(&self, mut ripe: Queue<S, V, P, D>, cache: &Cache<S, V, P, D>) {
+        while let Some(dead) = ripe.pop() {
+            let mut clean = Chain::EMPTY;
+            frame::run(D::id(&self.inner), || {
+                for slot in dead.slots {
+                    // SAFETY: dead, and the readers that saw it alive have gone.
+                    unsafe { Self::clean(slot) };
+                    cache.counts.settled.add(1);
+                    self.sort(slot, &mut clean);
+                }
+            });
+            if let Err(chain) = self.depot.give(clean) {
+                self.bring_home(chain);
+            }
+        }
+    }
+
+    /// Adds a clean slot to `clean` unless it has had its last life.
+    fn sort(&self, slot: SlotPtr<S, V, P, D>, clean: &mut Chain<S, V, P, D>) {
+        // SAFETY: this thread owns the slot.
+        if unsafe { Slot::state(slot) }.is_exhausted() {
+            // SAFETY: as above, and it is clean.
+            unsafe { self.put_aside(slot) };
+        } else {
+            // SAFETY: as above.
+            unsafe { clean.push(slot) };
+        }
+    }
+
+    /// Dead slots that wait in the slab.
+    pub(super) fn waiting_objects(&self) -> u64 {
+        // In this order, so that a slot that dies and settles in between isn't missing from the first sum only.
+        let settled = self.sum(|c| &c.settled, |c| &c.settled);
+        let died = self.sum(|c| &c.died, |c| &c.died);
+        if P::WAITS {
+            died.saturating_sub(settled)
+        } else {
+            0
+        }
+    }
+}
+
+impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Stage for Core<S, V, P, D> {
+    /// The domain's, since values are dropped in its name.
+    fn id(&self) -> u64 {
+        D::id(&self.inner)
+    }
+
+    fn collect(&self) {
+        let mut snooze = Snooze::new();
+        while !self.collect_dead() {
+            snooze.wait();
+        }
+    }
+
+    fn settle(&self) {
+        let mut snooze = Snooze::new();
+        while !self.settle_dead() {
+            snooze.wait();
+        }
+    }
+
+    fn waiting(&self) -> Waiting {
+        let objects = self.waiting_objects();
+        Waiting::new(objects, objects * size_of::<Slot<S, V, P, D>>() as u64)
+    }
+}
