@@ -46,6 +46,10 @@ loom *ARGS:
 weaken EDGE="":
     bash ci/weaken.sh {{ EDGE }}
 
+# the protocol on real hardware, with every object poisoned after one grace period
+stress SECONDS="600":
+    GRACEPERIOD_STRESS_SECONDS={{ SECONDS }} cargo test --release --test protocol -- --nocapture
+
 # every example, built
 examples:
     cargo build --release --examples
