@@ -3,6 +3,7 @@
 mod cell;
 mod counter;
 mod fence;
+pub mod queue;
 mod rcu;
 pub mod reclaim;
 mod root;

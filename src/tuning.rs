@@ -109,3 +109,27 @@ pub(crate) const FULL_PATIENCE_NANOS: u64 = 100_000_000;
 
 /// Longest that a reservation at the slab's limit, or a shrink, works on a grace period, in nanoseconds.
 pub(crate) const GRACE_PATIENCE_NANOS: u64 = 1_000_000;
+
+/// Items of one thread that make a full batch of a queue: where the gain of taking locks once has been had.
+pub(crate) const QUEUE_BATCH: usize = 32;
+
+/// Items of one thread that may wait in a queue: from there on they leave the caches.
+pub(crate) const QUEUE_LIMIT: usize = 256;
+
+/// Age from which a part-full batch of a queue is late.
+pub(crate) const QUEUE_MAX_DELAY: Duration = Duration::from_millis(1);
+
+/// Pushes between two looks at the clock where no worker looks.
+pub(crate) const QUEUE_LOOK_EVERY: usize = 16;
+
+/// Empty buffers that a thread keeps for one queue: a full limit of batches, and one in hand.
+pub(crate) const QUEUE_SPARES: usize = 8;
+
+/// Most places of a queue's line before it has to grow, a power of two.
+pub(crate) const QUEUE_PLACES: usize = 16;
+
+/// Attempts at reading two counts of one moment.
+pub(crate) const QUEUE_READ_TRIES: usize = 16;
+
+/// Name of a queue's background thread.
+pub(crate) const QUEUE_NAME: &str = "graceperiod-queue";

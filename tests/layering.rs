@@ -76,6 +76,7 @@ const CONSTANT_FILES: &[&str] = &[
     "fence/biased.rs",
     "fence/linux.rs",
     "thread/registry.rs",
+    "queue/worker.rs",
     "rcu/epoch.rs",
     "slab/state.rs",
     "table/bucket.rs",

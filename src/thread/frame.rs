@@ -117,6 +117,24 @@ pub(crate) fn run_or_leave(job: Job) {
     open.pending.borrow_mut().push(job);
 }
 
+/// Leaves `job` with the outermost frame of its owner, or runs it now if there is none: code of one owner that must not
+/// nest then runs one after the other.
+pub(crate) fn run_or_leave_with_owner(job: Job) {
+    let mut frame = TOP.with(Cell::get);
+    let mut found: Option<&Frame> = None;
+    // SAFETY: by I1 each frame of the chain is on this thread's stack.
+    while let Some(open) = unsafe { frame.as_ref() } {
+        if open.owner == job.owner {
+            found = Some(open);
+        }
+        frame = open.parent;
+    }
+    match found {
+        Some(open) => open.pending.borrow_mut().push(job),
+        None => job.run(),
+    }
+}
+
 /// Runs what is pending and takes the frame off, also while unwinding.
 struct Close<'a> {
     parent: *const Frame,
@@ -166,6 +184,23 @@ mod tests {
         run_or_leave(unsafe { Job::new(7, data, nest) });
         assert_eq!(DEPTH.get(), (0, 1));
         assert!(!is_open());
+    }
+
+    #[test]
+    fn job_waits_for_the_outermost_frame_of_its_owner() {
+        let note = || {
+            let data = NonNull::new(ptr::without_provenance_mut(1)).expect("not zero");
+            // SAFETY: `nest` may run at any time and doesn't unwind.
+            run_or_leave_with_owner(unsafe { Job::new(4, data, nest) });
+            DEPTH.get().1
+        };
+        run(3, || {
+            run(4, || {
+                run(5, || run(4, || assert_eq!(note(), 0)));
+                assert_eq!(DEPTH.get().1, 0);
+            });
+            assert_eq!(DEPTH.get().1, 1);
+        });
     }
 
     #[test]

@@ -1,0 +1,274 @@
+//! What the user's handle, the worker and the attached domain share, and how batches are run.
+//!
+//! # Protocol
+//!
+//! Whoever runs batches begins its own [`Running`](crate::thread::Running) mark, pops one buffer, runs the handler on it
+//! in a frame of the queue, and ends the mark. Whoever waits empties the lines first and waits for every mark after.
+//!
+//! # Invariants
+//!
+//! - I1: no user code runs in an owner's section, in a taker's turn or with a lock held.
+//! - I2: handlers of one queue never nest on a thread: what runs batches refuses or puts off while the queue's frame is
+//!   open.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::fence::{Revoked, heavy};
+use crate::reclaim::Stage;
+use crate::sync::{Arc, AtomicBool, Weak, now, panicking};
+use crate::thread::{Panics, Snooze, frame};
+
+use super::batch::Batch;
+use super::buffer::Buffer;
+use super::builder::{Attachment, Settings};
+use super::local::{Kept, Local, Open};
+use super::nodes::Nodes;
+use super::stats::QueueStats;
+use super::worker::Worker;
+
+/// The user's handler.
+pub(super) type Handler<T> = Box<dyn Fn(Batch<'_, T>) + Send + Sync>;
+
+/// One queue.
+pub(super) struct Core<T: Send + 'static> {
+    pub(super) nodes: Arc<Nodes<T>>,
+    pub(super) settings: Settings,
+    /// No push is accepted any more.
+    pub(super) closed: AtomicBool,
+    pub(super) panics: Panics,
+    pub(super) worker: CachePadded<Worker>,
+    /// Empty only while the core is dropped.
+    pub(super) handler: Option<Handler<T>>,
+    attachment: Option<Attachment>,
+    /// The queue was dropped where nobody could wait; whoever runs its batches finishes it.
+    pub(super) abandoned: AtomicBool,
+}
+
+impl<T: Send + 'static> Core<T> {
+    pub(super) fn new(
+        settings: Settings,
+        name: String,
+        handler: Handler<T>,
+        panics: Panics,
+        attachment: Option<Attachment>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            nodes: Arc::new(Nodes::new(settings.places())),
+            settings,
+            closed: AtomicBool::new(false),
+            panics,
+            worker: CachePadded::new(Worker::new(name)),
+            handler: Some(handler),
+            attachment,
+            abandoned: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes the domain's barrier cover this queue.
+    pub(super) fn attach(self: &Arc<Self>) {
+        if let Some(attachment) = &self.attachment {
+            let stage: Weak<dyn Stage> = Arc::<Self>::downgrade(self);
+            attachment.attach(stage);
+        }
+    }
+
+    /// Whether the calling thread is running a batch of this queue.
+    pub(super) fn is_handling(&self) -> bool {
+        frame::is_open_for(self.nodes.id())
+    }
+
+    /// Whether the calling thread is inside a guard of the attached domain.
+    pub(super) fn is_inside_guard(&self) -> bool {
+        self.attachment
+            .as_ref()
+            .is_some_and(|attachment| attachment.is_inside())
+    }
+
+    /// Whether a push may run batches here.
+    pub(super) fn may_handle(&self) -> bool {
+        !self.is_handling() && !panicking() && !self.is_inside_guard()
+    }
+
+    /// Panics where `call` would nest handlers.
+    pub(super) fn refuse_in_handler(&self, call: &str) {
+        assert!(
+            !self.is_handling(),
+            "graceperiod: DropQueue::{call}() inside a handler or hook of the same queue, which don't nest; return from \
+             it first, or use push(), push_now() or kick(), which leave the rest for later"
+        );
+    }
+
+    /// Panics where `call` would wait for its own caller.
+    pub(super) fn refuse_to_wait(&self, call: &str) {
+        self.refuse_in_handler(call);
+        assert!(
+            !self.is_inside_guard(),
+            "graceperiod: DropQueue::{call}() inside a guard of the domain that the queue is attached to, for which a \
+             handler on another thread may wait; drop this thread's guards first, or use kick(), which doesn't wait"
+        );
+    }
+
+    /// Runs the handler on a buffer. The caller has begun a mark on `runner`, which this thread owns.
+    pub(super) fn handle(&self, runner: &Local<T>, buffer: &mut Buffer<T>) {
+        let count = buffer.count();
+        frame::run(self.nodes.id(), || {
+            if let Some(handler) = &self.handler {
+                self.panics
+                    .catch(|| handler(Batch::new(&mut buffer.items, &self.panics)));
+            }
+            Batch::new(&mut buffer.items, &self.panics).drop_rest();
+        });
+        runner.handled.items.add(count);
+        runner.handled.batches.add(1);
+    }
+
+    /// Handles a buffer that was popped from `from` and gives it back. The caller has begun a mark on `runner`.
+    pub(super) fn finish(&self, runner: &Local<T>, from: &Local<T>, mut buffer: Box<Buffer<T>>) {
+        self.handle(runner, &mut buffer);
+        from.put_spare(buffer, self.settings.batch);
+    }
+
+    /// Handles `count` items of the line of `from`, or a few more: whole buffers. Returns whether there were any.
+    pub(super) fn drain_line(&self, runner: &Local<T>, from: &Local<T>, count: u64) -> bool {
+        let mut done = 0;
+        while done < count {
+            let _mark = runner.handled.running.begin();
+            let Some(buffer) = from.pop() else {
+                break;
+            };
+            done += buffer.count();
+            self.finish(runner, from, buffer);
+        }
+        done > 0
+    }
+
+    /// Handles what waits in `own`, this thread's node, now.
+    pub(super) fn drain_own(&self, own: &Local<T>) {
+        let _mark = own.handled.running.begin();
+        let mut snooze = Snooze::new();
+        let open = loop {
+            // SAFETY: the node is this thread's own (1); no section outlasts a call, and none calls foreign code (2).
+            match unsafe { own.take_own() } {
+                Ok(open) => break open,
+                Err(Kept) => snooze.wait(),
+            }
+        };
+        self.drain_taken(own, own, open, own.waiting());
+    }
+
+    /// Handles what waits in `from` now, oldest first.
+    pub(super) fn drain_node(&self, runner: &Local<T>, from: &Local<T>) {
+        let _mark = runner.handled.running.begin();
+        let (open, in_line) = from.take_open();
+        self.drain_taken(runner, from, open, in_line);
+    }
+
+    /// Handles `in_line` items of the line of `from`, or a few more, and then what was its open buffer. One mark of the
+    /// caller's is for all, since the open buffer is in hand while the older ones are handled.
+    pub(super) fn drain_taken(
+        &self,
+        runner: &Local<T>,
+        from: &Local<T>,
+        open: Open<T>,
+        in_line: u64,
+    ) {
+        let mut done = 0;
+        while done < in_line {
+            let Some(buffer) = from.pop_settled(u64::MAX) else {
+                break;
+            };
+            done += buffer.count();
+            self.finish(runner, from, buffer);
+        }
+        if let Some(buffer) = open {
+            self.finish(runner, from, from.counted(buffer));
+        }
+    }
+
+    /// Handles what waits now, of all threads, and waits for what others have in hand.
+    pub(super) fn drain_everything(&self, runner: &Local<T>) {
+        {
+            let _mark = runner.handled.running.begin();
+            let waiting = self.nodes.iter().filter(|node| node.waiting() > 0);
+            for (node, taken) in take_opens(waiting) {
+                let (open, in_line) = taken.unwrap_or_else(|| node.take_open());
+                self.drain_taken(runner, node, open, in_line);
+            }
+        }
+        self.wait_for_runners();
+    }
+
+    /// Waits until what other threads have in hand is done.
+    pub(super) fn wait_for_runners(&self) {
+        for node in self.nodes.iter() {
+            node.handled.running.wait();
+        }
+    }
+
+    /// Handles up to `at_most` items of all threads; returns how many it were.
+    pub(super) fn drain_some(&self, runner: &Local<T>, at_most: u64) -> u64 {
+        let mut done = 0;
+        for node in self.nodes.iter().filter(|node| node.waiting() > 0) {
+            let until = at_most.min(done + node.waiting());
+            while done < until {
+                let _mark = runner.handled.running.begin();
+                let line = node.pop_settled(until - done);
+                let Some(buffer) = line.or_else(|| take_part(node, until - done)) else {
+                    break;
+                };
+                done += buffer.count();
+                self.finish(runner, node, buffer);
+            }
+        }
+        done
+    }
+
+    pub(super) fn stats(&self) -> QueueStats {
+        let mut stats = QueueStats {
+            panics: self.panics.count(),
+            ..QueueStats::default()
+        };
+        let mut oldest = None;
+        for node in self.nodes.iter() {
+            let (queued, waiting) = node.counts();
+            stats.queued += queued;
+            stats.waiting += waiting;
+            stats.dropped += node.handled.items.get();
+            stats.batches += node.handled.batches.get();
+            stats.limit_hits += node.limit_hits.get();
+            oldest = oldest.into_iter().chain(node.oldest()).min();
+        }
+        stats.oldest_age = oldest.map(|since| Duration::from_nanos(now().saturating_sub(since)));
+        stats
+    }
+}
+
+/// Takes the open buffers of several nodes by one heavy fence, as far as nobody is busy with them. The caller has begun a
+/// mark.
+pub(super) fn take_opens<'a, T: 'a>(
+    nodes: impl Iterator<Item = &'a Local<T>>,
+) -> Vec<(&'a Local<T>, Option<(Open<T>, u64)>)> {
+    let revoked: Vec<_> = nodes.map(|node| (node, node.revoke())).collect();
+    // Orders all the revocations before the looks at the owners (O3).
+    let heavy = !revoked.is_empty() && heavy();
+    let take = |(node, revoked): (&'a Local<T>, Option<Revoked<'a, Open<T>>>)| {
+        let taken = revoked.and_then(|revoked| node.take_revoked(revoked, heavy));
+        (node, taken)
+    };
+    revoked.into_iter().map(take).collect()
+}
+
+/// Takes the open buffer of `from`, or its first `at_most` items.
+fn take_part<T>(from: &Local<T>, at_most: u64) -> Option<Box<Buffer<T>>> {
+    let mut open = from.take_open().0?;
+    let part = if open.count() <= at_most {
+        open
+    } else {
+        let part = open.split(at_most);
+        from.put_back(open);
+        part
+    };
+    Some(from.counted(part))
+}

@@ -1,0 +1,85 @@
+//! The buffers of one thread that are ready to be handled.
+//!
+//! # Protocol
+//!
+//! Full buffers go through the [`Ring`]. What [`DropQueue::drain`](super::DropQueue::drain) leaves of a buffer that was
+//! larger than it may handle is *rest*: older than the ring, and popped first. A drain pops, splits and puts back under
+//! the rest's lock. Who must find everything pops under that lock as well; a push or the worker doesn't wait for it.
+
+use std::collections::VecDeque;
+
+use crate::sync::{AtomicBool, Mutex, Relaxed};
+
+use super::buffer::Buffer;
+use super::ring::Ring;
+
+/// One thread's line.
+pub(super) struct Line<T> {
+    pub(super) ring: Ring<T>,
+    rest: Mutex<VecDeque<Box<Buffer<T>>>>,
+    has_rest: AtomicBool,
+}
+
+impl<T> Line<T> {
+    pub(super) fn new(places: usize) -> Self {
+        Self {
+            ring: Ring::new(places),
+            rest: Mutex::new(VecDeque::new()),
+            has_rest: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes the oldest buffer that nobody is busy with.
+    pub(super) fn pop(&self) -> Option<Box<Buffer<T>>> {
+        let rest = self.has_rest().then(|| self.rest.try_lock()).flatten();
+        let popped = rest.and_then(|mut rest| self.pop_rest(&mut rest));
+        popped.or_else(|| self.ring.pop())
+    }
+
+    /// Takes the oldest buffer, or the first `at_most` items of it, and waits for others that are just doing so.
+    pub(super) fn pop_settled(&self, at_most: u64) -> Option<Box<Buffer<T>>> {
+        let mut rest = self.rest.lock();
+        let mut popped = self.pop_rest(&mut rest).or_else(|| self.ring.pop())?;
+        if popped.count() <= at_most {
+            return Some(popped);
+        }
+        let part = popped.split(at_most);
+        rest.push_front(popped);
+        // Relaxed: a hint for those who don't lock.
+        self.has_rest.store(true, Relaxed);
+        Some(part)
+    }
+
+    /// Puts back what is left of an open buffer: younger than the rest, and older than the ring was then.
+    pub(super) fn put_back(&self, buffer: Box<Buffer<T>>) {
+        let mut rest = self.rest.lock();
+        rest.push_back(buffer);
+        // Relaxed: as above.
+        self.has_rest.store(true, Relaxed);
+    }
+
+    fn pop_rest(&self, rest: &mut VecDeque<Box<Buffer<T>>>) -> Option<Box<Buffer<T>>> {
+        let popped = rest.pop_front();
+        if rest.is_empty() && self.has_rest() {
+            // Relaxed: as above.
+            self.has_rest.store(false, Relaxed);
+        }
+        popped
+    }
+
+    fn has_rest(&self) -> bool {
+        // Relaxed: a hint.
+        self.has_rest.load(Relaxed)
+    }
+
+    /// Whether there is something to pop. A hint.
+    pub(super) fn is_ready(&self) -> bool {
+        self.has_rest() || self.ring.oldest().is_some()
+    }
+
+    /// When the first item of the oldest buffer came. A hint.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        let rest = self.rest.lock().front().map(|buffer| buffer.since);
+        rest.or_else(|| self.ring.oldest())
+    }
+}
