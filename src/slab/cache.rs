@@ -14,6 +14,7 @@
 use crate::counter::Local;
 use crate::fence::{Biased, Revoked, Section};
 use crate::reclaim::ReadSection;
+use crate::sync::thread;
 use crate::thread::Running;
 use crate::tuning::{MAGAZINE, MAGAZINE_CLOCK_EVERY};
 
@@ -92,6 +93,14 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Cache<S, V, P, D> {
     pub(super) unsafe fn enter(&self) -> Option<Section<'_, Magazines<S, V, P, D>>> {
         // SAFETY: (1).
         unsafe { self.magazines.try_enter() }
+    }
+
+    /// Waits until nobody takes the magazines over: for a moment.
+    pub(super) fn wait_for_taker(&self) {
+        // Without trying to enter, which the taker would have to wait for in turn.
+        while self.magazines.is_revoked() {
+            thread::yield_now();
+        }
     }
 
     /// Keeps the owner out from the next heavy fence on. Only who holds the depot's lock may call it.

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 
 use crate::counter::{Local, Shared};
 use crate::reclaim::ReadSection;
-use crate::sync::{Arc, AtomicBool, Relaxed, next_id, thread};
+use crate::sync::{Arc, AtomicBool, Relaxed, next_id};
 use crate::thread::{Home, HomeRef, Node, Registry, Running, local};
 
 use super::blank::Blank;
@@ -186,8 +186,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Home for Core<S, V, P, D> {
             // As the owner, which needs no fence of the system's.
             // SAFETY: the thread's own cache, and no section is open: this isn't called from inside one.
             let Some(mut magazines) = (unsafe { node.value.enter() }) else {
-                // A taker is inside, for a moment.
-                thread::yield_now();
+                node.value.wait_for_taker();
                 continue;
             };
             // The cookie comes after every death in the magazine.

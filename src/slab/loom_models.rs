@@ -147,24 +147,23 @@ fn o45_slots_go_from_thread_to_thread_one_owner_after_the_other() {
     });
 }
 
-#[test]
-fn o43_o44_page_that_is_found_is_built() {
-    model(|| {
-        let slab = Arc::new(slab::<_, _, Immediate>(4, || Watched::new(7)));
-        // A page in the first segment of the directory; the next is the first of the second.
-        let held = [slab.reserve(), slab.reserve()];
-        let key = Arc::new(AtomicU64::new(u64::MAX));
+/// One thread finds a page by key that another one builds after `held` slots.
+fn page_that_is_found_is_built(held: u64) {
+    model(move || {
+        let slab = Arc::new(slab::<_, _, Immediate>(8, || Watched::new(7)));
+        let held: Vec<_> = (0..held).map(|_| slab.reserve()).collect();
+        let index = Arc::new(AtomicU64::new(u64::MAX));
         let other = {
-            let (slab, key) = (Arc::clone(&slab), Arc::clone(&key));
+            let (slab, index) = (Arc::clone(&slab), Arc::clone(&index));
             thread::spawn(move || {
                 let value = slab.insert(Watched::new(8));
-                // Relaxed: the key says nothing that the slab doesn't.
-                key.store(Ref::key(&value).index(), Relaxed);
+                // Relaxed: the index says nothing that the slab doesn't.
+                index.store(Ref::key(&value).index(), Relaxed);
                 value
             })
         };
         // Relaxed: as above.
-        let index = key.load(Relaxed);
+        let index = index.load(Relaxed);
         if let Some(found) = slab.candidate(&(), Key::from_raw(index, 1).expect("a generation")) {
             assert_eq!(found.stable().get(), 7);
             assert_eq!(found.try_get().expect("held by the other").get(), 8);
@@ -172,6 +171,17 @@ fn o43_o44_page_that_is_found_is_built() {
         drop(other.join().expect("no panic"));
         drop(held);
     });
+}
+
+#[test]
+fn o43_page_that_is_found_is_built() {
+    // In a segment of the directory that is there already.
+    page_that_is_found_is_built(4);
+}
+
+#[test]
+fn o44_line_of_a_new_segment_is_built() {
+    page_that_is_found_is_built(2);
 }
 
 #[test]
@@ -200,9 +210,11 @@ fn closing_brings_every_slot_home<P: Policy<Still>>() {
     model(|| {
         let drops = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let each = std::sync::Arc::clone(&drops);
-        let slab = slab::<_, _, P>(2, move || {
-            (Counted(std::sync::Arc::clone(&each)), Watched::new(0))
-        });
+        let slab: Tested<(Counted, Watched), Watched, P> = Slab::builder()
+            .domain(&Still)
+            .max_objects(2)
+            .on_free(|stable: &(Counted, Watched)| stable.1.set(5))
+            .build(move |_| (Counted(std::sync::Arc::clone(&each)), Watched::new(0)));
         let first = slab.insert(Watched::new(1));
         let second = slab.insert(Watched::new(2));
         let other = thread::spawn(move || {
@@ -257,8 +269,10 @@ fn o50_what_a_link_owns_is_alive_and_whole() {
         if let Some(value) = link.get(&()) {
             assert!((1..=2).contains(&value.get()));
         }
+        if let Some(value) = link.take() {
+            assert!((1..=2).contains(&value.get()));
+        }
         other.join().expect("no panic");
-        assert_eq!(link.get(&()).expect("the second").get(), 2);
     });
 }
 
