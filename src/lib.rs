@@ -9,6 +9,7 @@ pub mod reclaim;
 mod root;
 pub mod slab;
 mod sync;
+pub mod table;
 mod thread;
 mod tuning;
 
@@ -22,3 +23,4 @@ pub use slab::{
     AfterGrace, Blank, Candidate, Immediate, InsertError, Key, Link, Policy, Ref, ReserveError,
     Slab, SlabBuilder, SlabStats, Vacant,
 };
+pub use table::{DuplicateVacant, Table, TableInsertError, TableNode};

@@ -5,11 +5,10 @@
 
 #[cfg(not(loom))]
 mod imp {
-    pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
-    pub(crate) use std::sync::{Condvar, Mutex as RawMutex, MutexGuard};
+    pub(crate) use std::sync::{Mutex as RawMutex, MutexGuard};
     pub(crate) use std::thread;
 
     /// `std`'s cell with loom's interface.
@@ -84,11 +83,10 @@ mod imp {
 #[cfg(loom)]
 mod imp {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
-    pub(crate) use loom::sync::{Condvar, Mutex as RawMutex, MutexGuard};
+    pub(crate) use loom::sync::{Mutex as RawMutex, MutexGuard};
     pub(crate) use loom::thread;
 
     macro_rules! plain_local {

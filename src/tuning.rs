@@ -133,3 +133,21 @@ pub(crate) const QUEUE_READ_TRIES: usize = 16;
 
 /// Name of a queue's background thread.
 pub(crate) const QUEUE_NAME: &str = "graceperiod-queue";
+
+// The table.
+
+/// Walks that end in another bucket before a look-up takes the lock of its own.
+pub(crate) const TABLE_RESTARTS: u32 = 16;
+
+/// Nodes that a walk passes before it counts as one that leads nowhere.
+pub(crate) const TABLE_STEPS: u32 = 1 << 16;
+
+/// Spreads a hash over the bits that choose the bucket: 2^64 divided by the golden ratio, odd.
+pub(crate) const TABLE_SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Counters of a table's members, among which the threads are dealt out.
+#[cfg(not(loom))]
+pub(crate) const TABLE_COUNTERS: usize = 8;
+/// One, since loom must not see the order in which threads are numbered.
+#[cfg(loom)]
+pub(crate) const TABLE_COUNTERS: usize = 1;

@@ -72,6 +72,27 @@ fn stalled_reader_makes_the_backlog_grow_and_that_is_counted() {
 }
 
 #[test]
+fn refresh_lets_a_slow_reader_drain() {
+    let domain = Domain::new();
+    let mut guard = domain.enter();
+    for _ in 0..10_000 {
+        domain.defer(|| ());
+    }
+    assert_eq!(domain.stats().pending_objects, 10_000);
+    {
+        let nested = domain.enter();
+        assert!(!guard.refresh());
+        drop(nested);
+    }
+    for _ in 0..20_000 {
+        assert!(guard.refresh());
+        domain.defer(|| ());
+    }
+    let pending = domain.stats().pending_objects;
+    assert!(pending < 4_096, "{pending} objects wait");
+}
+
+#[test]
 fn bytes_count_towards_the_limit() {
     let domain = Domain::builder()
         .limit_bytes(1 << 20)

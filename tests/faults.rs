@@ -262,7 +262,9 @@ fn entering_runs_nobodys_code() {
     let (dropped, bump) = count();
     for _ in 0..100 {
         let bump = OnDrop(bump.clone());
-        let hook = move |_| drop(&raw const bump);
+        let hook = move |_| {
+            let _bump = &bump;
+        };
         let domain = Domain::builder().on_panic(hook).build();
         drop(domain.enter());
         drop(domain);

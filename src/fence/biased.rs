@@ -40,7 +40,9 @@ use std::ops::{Deref, DerefMut};
 
 use crate::sync::{AcqRel, Acquire, AtomicBool, AtomicU8, Relaxed, Release, UnsafeCell, thread};
 
-use super::{compiler, full, heavy, is_light_full};
+#[cfg(test)]
+use super::heavy;
+use super::{compiler, full, is_light_full};
 
 const IDLE: u8 = 0;
 const BUSY: u8 = 1;
@@ -113,6 +115,7 @@ impl<T> Biased<T> {
     }
 
     /// Takes the lock over unless the owner or another taker is inside.
+    #[cfg(test)]
     pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
         let revoked = self.revoke()?;
         // Orders `revoke` before the look at `busy` (O3).
@@ -121,6 +124,7 @@ impl<T> Biased<T> {
     }
 
     /// Takes the lock over, waiting for the owner's section and for other takers.
+    #[cfg(test)]
     pub(crate) fn take(&self) -> Taken<'_, T> {
         let revoked = self.revoke_waiting();
         // Orders `revoke` before the look at `busy` (O3).

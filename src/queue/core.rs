@@ -245,11 +245,14 @@ impl<T: Send + 'static> Core<T> {
     }
 }
 
+/// An open buffer that was taken over, and how many items its owner had pushed by then; none if somebody was busy with it.
+type TakenOpen<T> = Option<(Open<T>, u64)>;
+
 /// Takes the open buffers of several nodes by one heavy fence, as far as nobody is busy with them. The caller has begun a
 /// mark.
 pub(super) fn take_opens<'a, T: 'a>(
     nodes: impl Iterator<Item = &'a Local<T>>,
-) -> Vec<(&'a Local<T>, Option<(Open<T>, u64)>)> {
+) -> Vec<(&'a Local<T>, TakenOpen<T>)> {
     let revoked: Vec<_> = nodes.map(|node| (node, node.revoke())).collect();
     // Orders all the revocations before the looks at the owners (O3).
     let heavy = !revoked.is_empty() && heavy();

@@ -62,9 +62,9 @@ fn limit_is_exact_while_others_take_the_buffers_away() {
                     assert!(own.value.waiting() <= 20, "{drain:?}");
                 }
             };
-            [(); 3]
-                .map(|()| scope.spawn(push))
-                .map(|pusher| pusher.join().expect("the limit holds"));
+            for pusher in [(); 3].map(|()| scope.spawn(push)) {
+                pusher.join().expect("the limit holds");
+            }
             // Relaxed: a hint.
             stop.store(true, Relaxed);
         });
@@ -124,7 +124,9 @@ fn drain_takes_a_thread_by_thread_part_and_loses_nothing() {
     let queue = &queue;
     thread::scope(|scope| {
         let push = move || (0..100).for_each(|i| queue.push(i).expect("open"));
-        [(); 3].map(|()| scope.spawn(push));
+        for _ in 0..3 {
+            scope.spawn(push);
+        }
     });
     let drained: usize = thread::scope(|scope| {
         let drain = move || (0..20).map(|_| queue.drain(3)).sum::<usize>();

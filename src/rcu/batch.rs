@@ -34,21 +34,14 @@ unsafe impl Send for Owned {}
 impl Owned {
     /// Allocates an empty batch. Aborts when memory runs out: retiring never fails.
     pub(super) fn new() -> Self {
-        let mut batch = Box::<Batch>::new_uninit();
-        let fields = batch.as_mut_ptr();
-        // The thunks stay uninitialised, and are not copied through the stack either.
-        // SAFETY: in bounds of the allocation, which this function has alone.
-        unsafe { (&raw mut (*fields).taken).write(0) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*fields).len).write(0) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*fields).bytes).write(0) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*fields).cookie).write(0) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*fields).next).write(ptr::null_mut()) };
-        // SAFETY: all fields but the thunks are written, and those may be uninitialised.
-        let batch = unsafe { batch.assume_init() };
+        let batch = Box::new(Batch {
+            thunks: [const { MaybeUninit::uninit() }; BATCH],
+            taken: 0,
+            len: 0,
+            bytes: 0,
+            cookie: 0,
+            next: ptr::null_mut(),
+        });
         Self(NonNull::from(Box::leak(batch)))
     }
 

@@ -175,7 +175,7 @@ impl Core {
             self.clock.set_fenced();
         }
         let node = self.records.claim(
-            || Record::new(self.id),
+            || Record::new(self.id, &self.clock),
             |record| record.is_unused() && !record.own.backlog.is_revoked(),
         );
         node.value.note_owner();

@@ -86,6 +86,25 @@ impl<D: ReadSection> Guard<'_, D> {
         unsafe { self.record.as_ref() }
     }
 
+    /// Moves the section to the present, as if the guard had been dropped and entered anew, so that a long scan doesn't
+    /// hold grace periods back. Returns whether it did: not while the thread has another guard of the domain.
+    ///
+    /// What was loaded before is given up, which the exclusive borrow sees to:
+    ///
+    /// ```
+    /// let cell = graceperiod::RcuCell::new(1);
+    /// let mut guard = graceperiod::enter();
+    /// assert_eq!(*cell.load(&guard), 1);
+    /// let period = graceperiod::start_grace_period();
+    /// assert!(guard.refresh());
+    /// while !period.has_elapsed() {}
+    /// ```
+    ///
+    /// Never waits, and runs nobody's code.
+    pub fn refresh(&mut self) -> bool {
+        self.record().refresh()
+    }
+
     /// The identity of the guard's domain.
     #[inline]
     pub(super) fn domain(&self) -> u64 {

@@ -38,7 +38,7 @@ impl World {
     fn record(&self) -> &Record {
         &self
             .records
-            .claim(|| Record::new(1), Record::is_unused)
+            .claim(|| Record::new(1, &self.clock), Record::is_unused)
             .value
     }
 
@@ -159,28 +159,32 @@ fn o24_o25_retirer_relies_on_another_driver() {
 #[test]
 fn o23_orphan_is_claimed_only_when_its_last_guard_has_gone() {
     loom::model(|| {
-        let records = Arc::new(Registry::new());
-        let object = Arc::new(UnsafeCell::new(0_u32));
-        let clock = Clock::new();
-        let node = records.claim(|| Record::new(1), Record::is_unused);
+        let world = World::new();
+        let claim = |world: &World| {
+            let make = || Record::new(1, &world.clock);
+            std::ptr::NonNull::from(world.records.claim(make, Record::is_unused))
+        };
+        // SAFETY: nodes live as long as the world.
+        let node = unsafe { claim(&world).as_ref() };
         node.value.add_reader();
-        node.value.enter(&clock);
+        node.value.enter(&world.clock);
         let late = {
-            let (records, object) = (Arc::clone(&records), Arc::clone(&object));
+            let world = Arc::clone(&world);
             thread::spawn(move || {
-                let node = records.claim(|| Record::new(1), Record::is_unused);
-                if std::ptr::eq(node, records.iter().last().expect("one node")) {
+                let node = claim(&world);
+                let first = world.records.iter().last().expect("one node");
+                if std::ptr::eq(node.as_ptr(), first) {
                     // SAFETY: the late owner is through with its record; loom checks.
-                    object.with_mut(|object| unsafe { *object += 1 });
+                    world.object.with_mut(|object| unsafe { *object += 1 });
                 }
             })
         };
         node.give_up(true);
         // SAFETY: the record is still this thread's; loom checks.
-        object.with_mut(|object| unsafe { *object += 1 });
+        world.object.with_mut(|object| unsafe { *object += 1 });
         node.value.leave();
         // SAFETY: the reader still keeps the record; loom checks.
-        object.with_mut(|object| unsafe { *object += 1 });
+        world.object.with_mut(|object| unsafe { *object += 1 });
         node.value.remove_reader();
         late.join().expect("no panic");
     });

@@ -31,6 +31,8 @@
 //!   sees all that came before it, so that the driver may pass it by.
 //! - O23: a reader's going, and the last leave (Release) -> claiming an orphan (Acquire).
 
+use std::ptr::NonNull;
+
 use crossbeam_utils::CachePadded;
 
 use crate::counter::Local;
@@ -47,8 +49,9 @@ use super::epoch::{Epoch, Word};
 pub(crate) struct Record {
     /// Written by the owner at every enter and leave, read by drivers.
     word: CachePadded<AtomicU64>,
-    /// The domain's identity.
+    /// The domain's identity, and its clock.
     domain: u64,
+    clock: NonNull<Clock>,
     /// Live [`Reader`](super::Reader)s of the owner.
     readers: AtomicU32,
     /// The thread that claimed the record last, by [`local::number`].
@@ -91,11 +94,18 @@ impl Own {
     }
 }
 
+// SAFETY: the clock is shared among threads, and so is everything else.
+unsafe impl Send for Record {}
+// SAFETY: as above.
+unsafe impl Sync for Record {}
+
 impl Record {
-    pub(super) fn new(domain: u64) -> Self {
+    /// Makes a record of a domain whose clock stays where it is for as long as the record lives.
+    pub(super) fn new(domain: u64, clock: &Clock) -> Self {
         Self {
             word: CachePadded::new(AtomicU64::new(Word::IDLE.bits())),
             domain,
+            clock: NonNull::from(clock),
             readers: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             own: CachePadded::new(Own::default()),
@@ -142,11 +152,12 @@ impl Record {
     }
 
     /// Moves the owner's only guard to the present epoch; false if there are more. Only the owner may call it (I1).
-    pub(super) fn refresh(&self, clock: &Clock) -> bool {
+    pub(super) fn refresh(&self) -> bool {
         if !self.own_word().is_only_guard() {
             return false;
         }
-        self.enter_fenced(clock.epoch());
+        // SAFETY: the clock lives as long as its domain's records.
+        self.enter_fenced(unsafe { self.clock.as_ref() }.epoch());
         true
     }
 

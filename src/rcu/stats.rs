@@ -16,6 +16,8 @@ pub struct DomainStats {
     pub pending_bytes: u64,
     /// Grace periods completed.
     pub grace_periods: u64,
+    /// Heavy fences made for grace periods: one for each period that idle threads held up.
+    pub heavy_fences: u64,
     /// Objects retired so far.
     pub retired: u64,
     /// Objects dropped so far.
@@ -30,11 +32,12 @@ impl fmt::Display for DomainStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} readers, {} pending ({} bytes), {} grace periods, {} retired, {} dropped, {} limit hits, {} panics",
+            "{} readers, {} pending ({} bytes), {} grace periods, {} heavy fences, {} retired, {} dropped, {} limit hits, {} panics",
             self.readers,
             self.pending_objects,
             self.pending_bytes,
             self.grace_periods,
+            self.heavy_fences,
             self.retired,
             self.dropped,
             self.limit_hits,
@@ -59,6 +62,7 @@ impl Core {
         let (late, late_bytes) = (self.late.get(), self.late_bytes.get());
         let mut stats = DomainStats {
             grace_periods: self.clock.periods(),
+            heavy_fences: self.clock.heavies(),
             limit_hits: self.limit_hits.get(),
             panics: self.panics.count(),
             retired: late,

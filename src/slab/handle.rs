@@ -81,11 +81,6 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
         }
     }
 
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn slot(&self) -> SlotPtr<S, V, P, D> {
-        self.slot
-    }
-
     /// Returns the key that the incarnation will have once it is published.
     #[must_use]
     pub fn key(&self) -> Key {
@@ -101,6 +96,12 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
     pub fn stable(&self) -> &S {
         // SAFETY: an owned slot keeps its page.
         unsafe { Slot::stable(self.slot) }
+    }
+
+    /// The slot, which stays this handle's.
+    #[inline]
+    pub(crate) fn slot(&self) -> SlotPtr<S, V, P, D> {
+        self.slot
     }
 
     /// Moves the value in and lets the incarnation be found: from here on readers may get references to it.
@@ -157,7 +158,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Ref<S, V, P, D> {
 
     /// The slot; the count stays here.
     #[inline]
-    pub(super) fn slot(&self) -> SlotPtr<S, V, P, D> {
+    pub(crate) fn slot(&self) -> SlotPtr<S, V, P, D> {
         self.slot
     }
 

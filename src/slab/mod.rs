@@ -58,10 +58,8 @@ pub use self::policy::{AfterGrace, Immediate, Part, Policy};
 pub use self::stats::SlabStats;
 
 pub(crate) use self::core::Core;
-#[expect(unused_imports, reason = "for the table")]
+pub(crate) use self::page::Page;
 pub(crate) use self::slot::{Slot, SlotPtr};
-
-use self::page::Page;
 
 /// What a guard of the wrong domain is told.
 const OTHER_GUARD: &str = "graceperiod: this guard belongs to another domain than the slab; \

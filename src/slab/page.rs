@@ -38,7 +38,7 @@ pub(super) type PagePtr<S, V, P, D> = NonNull<Page<S, V, P, D>>;
 
 /// What stands at the start of a page.
 #[repr(C)]
-pub(super) struct Page<
+pub(crate) struct Page<
     S: Send + Sync + 'static,
     V: Send + Sync + 'static,
     P: Policy<D>,
@@ -146,7 +146,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
     ///
     /// 1. The slot's page isn't unmapped, and the core isn't dropped, during `'a`.
     #[inline]
-    pub(super) unsafe fn borrow_core<'a>(slot: SlotPtr<S, V, P, D>) -> &'a Core<S, V, P, D> {
+    pub(crate) unsafe fn borrow_core<'a>(slot: SlotPtr<S, V, P, D>) -> &'a Core<S, V, P, D> {
         // SAFETY: (1).
         let core = unsafe { Self::core_of(slot) };
         // SAFETY: (1); the page holds a count (I1).

@@ -12,7 +12,7 @@ mod running;
 mod snooze;
 
 pub(crate) use local::{Home, HomeRef};
-pub(crate) use panics::{Hook, Panics, Payload, discard};
+pub(crate) use panics::{Hook, Panics, discard};
 pub(crate) use registry::{Node, Registry};
 pub(crate) use running::{Mark, Running};
 pub(crate) use snooze::Snooze;

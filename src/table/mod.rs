@@ -1,0 +1,243 @@
+//! An intrusive hash table over a slab, whose readers take no lock and write nothing.
+//!
+//! # Protocol
+//!
+//! A bucket is a chain of nodes, each in the stable part of an object. Since the slab reuses slots under a reader's eyes,
+//! a node can leave one chain and enter another while a reader stands on it. Two things keep the reader right:
+//!
+//! - The end of a chain names its bucket (*nulls*). A reader that comes to another end was led astray, and begins anew.
+//! - A node's stay in a table has a number, its *term*. A reader that finds a key looks at the term before and after it
+//!   compares, so what it found was a member under that very key.
+//!
+//! Reader: inside a guard, load the head, walk; at each node with the right hash: term (odd, and the owner is this
+//! table), state of the slot (alive), compare, fence, term again. Then `get` counts by one compare-exchange on
+//! that very incarnation, `peek` reads and looks at the state again. After 16 walks that led nowhere it lists the
+//! bucket's members with that hash under the lock, and compares them without it.
+//!
+//! Writer: lock the bucket (a bit in the head), see that the key isn't there (`insert`), claim the node, set its hash,
+//! link it at the head, begin the term, unlock. Or: end the term, unlink, unlock, give the node back, then the count. An
+//! object is in the table from the begin of its term to the end: both happen under the lock, and while the head leads to
+//! it.
+//!
+//! Foreign code (hash, comparison, closures, destructors) runs without a lock.
+//!
+//! # Invariants
+//!
+//! - I1: a member's node is claimed by its table, which has one count of the object, from before the link until after the
+//!   unlink and the end of the term.
+//! - I2: what is linked is the node of a slot of the table's slab at the index's offset, and a real node is there:
+//!   insertion checks both.
+//! - I3: **a node that a reader stands on was linked at some time since its guard was entered.** Therefore its page is
+//!   mapped until the guard goes: the object was counted while it was linked (I1), so the page was retired later, and the
+//!   domain waits for the guard.
+//!
+//!   By induction along the walk. The first node is a member by the head. A node's `next` was written while the node was
+//!   linked or about to be, under the lock of its bucket, and named a node that was linked there then. It is frozen by the
+//!   unlink (the node's own or its successor's, whichever comes first), and the reader's node was linked since the guard
+//!   was entered, so the writing that the reader sees was in force at some time since then; and its successor linked with
+//!   it. A `next` that dangles is one of a node that was unlinked before its successor's page was retired: a reader that
+//!   entered since doesn't come to it, and the next insertion overwrites it first.
+//! - I4: **who comes to its own bucket's end has passed every object that was a member throughout the walk.** Nodes enter
+//!   at the head only, so the order of a chain never changes, and what is before an object K stays so. A reader before K
+//!   goes on to what was linked before K when it was linked, until it comes to K; or to a node that was linked elsewhere
+//!   since, from where a way back into this bucket begins at a node that was linked here later than K, which is before K.
+//!   For this each `next` must be read as new as the pointer that led there, hence O62.
+//!
+//! # Orderings
+//!
+//! - O60: [`Locked::link`](bucket::Locked::link) and the unlock (Release) -> the protected load of the head (Acquire): the
+//!   nodes' content, and that of their pages.
+//! - O61: the unlock (Release) -> `Head::try_lock` (Acquire): the chain.
+//! - O62: [`TableNode::set_next`](TableNode) (Release) -> `next` (Acquire): the next node's content, above all *its*
+//!   `next`: an old one could end in the reader's own bucket.
+//! - O63: `release` of a node (Release) -> `claim` (Acquire): the last table's look at `next` comes before the next
+//!   table's writing.
+//! - O64: `begin_term` (Release) -> `term_in` (Acquire): the object's identity in this term, its owner, and that the head
+//!   leads to it.
+//! - O65: who writes an identity after a term (Release) -> `is_still_in` (an Acquire fence): that the term is over.
+//!
+//! # Departures
+//!
+//! The kernel's readers compare the key again after they have taken a reference, and give a wrong one back; there, giving
+//! back touched an owner that was gone (CVE-2025-38554). Here terms decide before anything is counted. They also keep
+//! readers from finding an object that has the key but isn't in the table yet: one that the last walk's node was recycled
+//! for, and whose insertion may fail.
+
+mod bucket;
+mod buckets;
+mod error;
+mod index;
+mod insert;
+mod lookup;
+mod members;
+mod name;
+mod namesakes;
+mod node;
+mod object;
+mod remove;
+mod walk;
+
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::ptr;
+
+use crate::slab::Page;
+use crate::sync::{Arc, next_id};
+
+pub use self::error::{DuplicateVacant, TableInsertError};
+pub use self::index::{CandidateOf, GuardOf, Index, RefOf, SlabOf, StableOf, VacantOf};
+pub use self::name::Node;
+pub use self::node::TableNode;
+pub use self::remove::Drain;
+
+use self::buckets::Buckets;
+use self::index::CoreOf;
+use self::members::Members;
+use self::object::SlotOf;
+
+/// A hash table of objects of one slab, which look-ups read without a lock.
+///
+/// It is intrusive: an object brings the [`TableNode`] that it is chained by, so the table allocates nothing for it. It
+/// owns one reference to each member. The number of buckets is fixed; three to four for each object that you expect cost
+/// 24 to 32 bytes, and most look-ups then meet no stranger.
+///
+/// The user handle: it holds its domain open, and only the memory of its slab. Dropping it drops its references.
+///
+/// Identity is what [`Index::matches`] compares. Here it lives in an atomic field of the stable part:
+///
+/// ```
+/// #![forbid(unsafe_code)]
+/// use graceperiod::table::{CandidateOf, Index, Table, TableNode};
+/// use graceperiod::{Global, Immediate, Ref, Slab};
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// struct Inode {
+///     number: AtomicU64,
+///     hash_node: TableNode,
+/// }
+/// graceperiod::node!(InodeHash: Inode.hash_node);
+///
+/// struct ByNumber;
+/// impl Index for ByNumber {
+///     type Node = InodeHash;
+///     type Value = String;
+///     type Policy = Immediate;
+///     type Domain = Global;
+///     type Key = u64;
+///
+///     fn matches(candidate: &CandidateOf<'_, Self>, number: &u64) -> bool {
+///         candidate.stable().number.load(Relaxed) == *number
+///     }
+/// }
+///
+/// # fn main() {
+/// let slab = Slab::new(|_| Inode { number: AtomicU64::new(0), hash_node: TableNode::new() });
+/// let inodes: Table<ByNumber> = Table::new(&slab, 1_024);
+///
+/// let vacant = slab.reserve();
+/// vacant.stable().number.store(7, Relaxed);
+/// let inode = inodes.insert_vacant(&7, vacant, String::from("seven")).unwrap();
+///
+/// assert_eq!(*inodes.get(&7).unwrap(), "seven");
+/// assert_eq!(inodes.peek(&7, |inode| inode.number.load(Relaxed)), Some(7));
+///
+/// let removed = inodes.remove(&7).unwrap();
+/// assert!(Ref::ptr_eq(&inode, &removed));
+/// assert!(inodes.get(&7).is_none());
+/// # }
+/// ```
+#[doc(alias = "rhashtable")]
+#[doc(alias = "hlist_nulls")]
+pub struct Table<I: Index, H = RandomState> {
+    id: u64,
+    hasher: H,
+    buckets: Buckets,
+    members: Members,
+    slab: Arc<CoreOf<I>>,
+    domain: I::Domain,
+}
+
+impl<I: Index> Table<I> {
+    /// Makes a table of at least `buckets` buckets, rounded up to a power of two, for objects of this slab.
+    ///
+    /// # Panics
+    ///
+    /// If `buckets` is 0, or more than memory could hold.
+    #[must_use]
+    pub fn new(slab: &SlabOf<I>, buckets: usize) -> Self {
+        Self::with_hasher(slab, buckets, RandomState::new())
+    }
+}
+
+impl<I: Index, H> Table<I, H> {
+    /// As [`new`](Self::new), with a hasher of your own. It needn't spread its values well over the bits.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub fn with_hasher(slab: &SlabOf<I>, buckets: usize, hasher: H) -> Self {
+        Self {
+            id: next_id(),
+            hasher,
+            buckets: Buckets::new(buckets),
+            members: Members::new(),
+            slab: Arc::clone(slab.core()),
+            domain: slab.domain().clone(),
+        }
+    }
+
+    /// Returns the number of members; exact when nothing runs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.get()
+    }
+
+    /// Whether the table has no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of buckets.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Returns the hasher.
+    #[must_use]
+    pub fn hasher(&self) -> &H {
+        &self.hasher
+    }
+
+    fn assert_own(&self, slot: SlotOf<I>) {
+        // SAFETY: the caller has a reference to the slot, or reserved it.
+        let core = unsafe { Page::borrow_core(slot) };
+        assert!(
+            ptr::eq(core, &*self.slab),
+            "graceperiod: this object belongs to another slab than the table; make a table for each slab",
+        );
+    }
+}
+
+impl<I: Index, H: BuildHasher> Table<I, H> {
+    #[inline]
+    fn hash(&self, key: &I::Key) -> u64 {
+        self.hasher.hash_one(key)
+    }
+}
+
+impl<I: Index, H> fmt::Debug for Table<I, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("len", &self.len())
+            .field("buckets", &self.buckets())
+            .finish_non_exhaustive()
+    }
+}
