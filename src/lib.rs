@@ -14,6 +14,9 @@ mod thread;
 mod tuning;
 
 pub use cell::{RcuCell, RcuOption};
+pub use queue::{
+    Batch, ConfigError, Drain, DropQueue, DropQueueBuilder, QueueStats, Rejected, TryPushError,
+};
 pub use rcu::{
     Domain, DomainBuilder, DomainRef, DomainStats, Drained, DropValues, Global, GracePeriod, Guard,
     OnLimit, PanicHook, Reader,

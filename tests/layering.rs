@@ -70,13 +70,9 @@ const SYSTEM_FILES: &[&str] = &["fence.rs", "fence/", "slab/map.rs"];
 /// Where a `SeqCst` may stand.
 const SEQ_CST_FILES: &[&str] = &["fence.rs", "fence/"];
 
-/// Where a number may be named: the tuning knobs, and the layouts and values of state words.
+/// Where a number may be named: the tuning knobs, and the layouts of packed words.
 const CONSTANT_FILES: &[&str] = &[
     "tuning.rs",
-    "fence/biased.rs",
-    "fence/linux.rs",
-    "thread/registry.rs",
-    "queue/worker.rs",
     "rcu/epoch.rs",
     "slab/state.rs",
     "table/bucket.rs",

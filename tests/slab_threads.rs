@@ -498,6 +498,30 @@ fn closing_against_drops_after_grace() {
 }
 
 #[test]
+fn barrier_covers_a_slab_that_closes_meanwhile() {
+    for n in 1..300 {
+        let domain = Domain::new();
+        let slab: Owned<(), Living, AfterGrace> = owned(&domain, || ());
+        let drops = Arc::new(AtomicUsize::new(0));
+        let values: Vec<_> = (0..n)
+            .map(|n| slab.insert(Living::new(n, &drops)))
+            .collect();
+        drop(values);
+        let begin = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let begin = &begin;
+            scope.spawn(move || {
+                begin.wait();
+                drop(slab);
+            });
+            begin.wait();
+            domain.barrier();
+            assert_eq!(drops.load(Relaxed) as u64, n);
+        });
+    }
+}
+
+#[test]
 fn thousand_threads_use_one_slab() {
     let domain = Domain::new();
     let slab: Owned<(), Living, Immediate> = owned(&domain, || ());

@@ -1,6 +1,8 @@
 //! Claims about the table, made through the public API alone.
 #![forbid(unsafe_code)]
 
+#[path = "table/between.rs"]
+mod between;
 #[path = "table/common.rs"]
 mod common;
 #[path = "table/faults.rs"]

@@ -130,19 +130,13 @@ impl<T> Local<T> {
     /// 1. The caller's thread owns the node.
     /// 2. None of its sections is open.
     #[inline]
-    pub(super) unsafe fn store(
-        &self,
-        value: T,
-        batch: usize,
-        closed: &AtomicBool,
-    ) -> Result<Stored, T> {
+    pub(super) unsafe fn store(&self, value: T, batch: usize) -> Result<Stored, T> {
         // SAFETY: (1) and (2).
         let Some(mut open) = (unsafe { self.open.try_enter() }) else {
             return Err(value);
         };
-        // Relaxed: ordered by the section's own edges (O2, O3) or the claim of the node (O72).
-        // Relaxed: `beside` is the owner's own.
-        if closed.load(Relaxed) || self.beside.load(Relaxed) {
+        // Relaxed: the owner's own.
+        if self.beside.load(Relaxed) {
             return Err(value);
         }
         let Some(buffer) = open.as_mut().filter(|b| b.items.len() < b.stop_at) else {
@@ -198,7 +192,8 @@ impl<T> Local<T> {
         fresh.since = aim.now;
         // SAFETY: the caller's (1) and (2).
         let section = unsafe { self.open.try_enter() };
-        // Relaxed: as in store; without a section, sealing decides (O71).
+        // Relaxed: ordered by the section's own edges (O2, O3) or the claim of the node (O72); without a section, sealing
+        // decides (O71).
         if closed.load(Relaxed) {
             drop(section);
             self.put_spare(fresh, aim.batch);

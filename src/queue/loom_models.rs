@@ -41,7 +41,7 @@ fn push<T>(own: &Local<T>, value: T, closed: &AtomicBool) -> Result<Stored, T> {
         now: 0,
     };
     // SAFETY: each model's pusher owns its node and keeps no section open.
-    let value = match unsafe { own.store(value, 2, closed) } {
+    let value = match unsafe { own.store(value, 2) } {
         Ok(stored) => return Ok(stored),
         Err(value) => value,
     };

@@ -41,7 +41,7 @@ impl<T: Send + 'static> Core<T> {
             return self.push_slow(value, at_limit);
         };
         // SAFETY: the node is this thread's own (1); no section outlasts a call, and none calls foreign code (2).
-        match unsafe { node.value.store(value, self.settings.batch, &self.closed) } {
+        match unsafe { node.value.store(value, self.settings.batch) } {
             Ok(Stored::Plain) => Ok(()),
             Ok(stored) => {
                 self.follow_up(&node.value, stored);

@@ -249,6 +249,22 @@ mod tests {
     }
 
     #[test]
+    fn two_buffers_fit_after_places_were_reserved() {
+        let ring = Ring::new(2);
+        for item in 0..20 {
+            // SAFETY: this thread is the one pusher.
+            unsafe { ring.reserve() };
+            for item in [2 * item, 2 * item + 1] {
+                // SAFETY: as above, and two places were reserved.
+                assert!(unsafe { ring.push(holding(item)) }.is_ok());
+            }
+        }
+        for item in 0..40 {
+            assert_eq!(pop(&ring), Some(item));
+        }
+    }
+
+    #[test]
     fn sealed_ring_hands_buffers_back_and_gives_up_what_it_holds() {
         let ring = Ring::new(2);
         assert!(push(&ring, 1));

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Relaxed, thread};
 
+use crate::reclaim::Stage;
+
+use super::local::{Aim, Local, Stored};
 use super::{Batch, Drain, DropQueue, DropQueueBuilder};
 
 /// Long enough that nothing is late while a test runs.
@@ -84,6 +87,59 @@ fn batches_are_full_at_the_limit() {
     (0..1_000).for_each(|i| queue.push(i).expect("open"));
     let seen = seen.lock().expect("no panic");
     assert!(seen.iter().all(|batch| batch.0 == 8), "{seen:?}");
+}
+
+#[test]
+fn item_stored_beside_the_open_buffer_counts_against_the_limit() {
+    let local = Local::new(2);
+    let closed = AtomicBool::new(false);
+    let store_slow = |value, room| {
+        let aim = Aim {
+            room,
+            batch: 3,
+            looks: false,
+            now: 0,
+        };
+        // SAFETY: this thread owns the node and keeps no section open.
+        unsafe { local.store_slow(value, aim, &closed) }
+    };
+    // SAFETY: as above.
+    let store = |value| unsafe { local.store(value, 3) };
+    assert_eq!(store_slow(1, 3), Ok(Stored::First));
+    let taker = local.revoke().expect("no other taker");
+    assert_eq!(store_slow(2, 2), Ok(Stored::Full));
+    // The taker steps back, as if it had met the owner inside.
+    drop(taker);
+    assert_eq!(store(3), Err(3));
+    assert_eq!(store_slow(3, 1), Ok(Stored::Plain));
+    assert_eq!(store(4), Err(4));
+    assert_eq!(local.waiting(), 3);
+}
+
+#[test]
+fn worker_is_started_by_the_first_push() {
+    let queue = DropQueue::<u32>::new();
+    queue.kick();
+    queue.barrier();
+    assert!(!queue.core.worker.is_driving());
+    queue.push(1).expect("open");
+    assert!(queue.core.worker.is_driving());
+}
+
+#[test]
+fn settling_inside_the_handler_says_what_to_do() {
+    let queue = DropQueue::builder()
+        .drain(Drain::Manual)
+        .handler(|mut batch: Batch<'_, Box<dyn FnOnce() + Send>>| {
+            batch.next().expect("one item")();
+        })
+        .build()
+        .expect("the numbers are fine");
+    let core = Arc::clone(&queue.core);
+    queue.push_now(Box::new(move || core.settle()));
+    let said = queue.stop().expect_err("it panics");
+    let said = said.downcast::<&str>().expect("a message");
+    assert!(said.contains("return from it first"), "{said}");
 }
 
 #[test]

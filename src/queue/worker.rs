@@ -66,8 +66,7 @@ impl Worker {
     /// Tells the thread of a first item: only a parked one has to know. Whether one has to be started.
     pub(super) fn tell_first(&self) -> bool {
         full();
-        // Relaxed: the fence orders it (O75). A state of the thread's own implies that whoever started it has the lock or
-        // had it, since a load can't see a store that comes after the lock which this thread takes next.
+        // Relaxed: the fence orders it (O75).
         let state = self.state.load(Relaxed);
         if state == PARKED {
             self.wake(state);
@@ -78,8 +77,7 @@ impl Worker {
     /// Tells the thread that there is something to do at once. Whether one has to be started.
     pub(super) fn tell_ready(&self) -> bool {
         full();
-        // Relaxed: the fence orders it (O75). A state of the thread's own implies that whoever started it has the lock or
-        // had it, since a load can't see a store that comes after the lock which this thread takes next.
+        // Relaxed: the fence orders it (O75).
         let state = self.state.load(Relaxed);
         if matches!(state, DOZING | PARKED) {
             self.wake(state);
@@ -94,6 +92,10 @@ impl Worker {
         self.tell_ready()
     }
 
+    /// Wakes a thread that was seen to sleep.
+    ///
+    /// Its handle is there: whoever started it had taken the lock by then. Had he not, his lock would come after the one
+    /// here, and so would the state that was seen, which can't be.
     #[cold]
     fn wake(&self, seen: u8) {
         // Relaxed: if it fails, somebody else has woken the thread, or it woke up and looks again (O75).

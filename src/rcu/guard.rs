@@ -96,8 +96,9 @@ impl<D: ReadSection> Guard<'_, D> {
     /// let mut guard = graceperiod::enter();
     /// assert_eq!(*cell.load(&guard), 1);
     /// let period = graceperiod::start_grace_period();
-    /// assert!(guard.refresh());
-    /// while !period.has_elapsed() {}
+    /// while !period.has_elapsed() {
+    ///     assert!(guard.refresh());
+    /// }
     /// ```
     ///
     /// Never waits, and runs nobody's code.

@@ -6,9 +6,12 @@
 //! dead ones after their grace period, the rest whenever their last reference goes. The page that has all of its slots
 //! back is retired, and drops its count of the core.
 
+use std::ptr::NonNull;
+
 use crate::fence::heavy;
-use crate::reclaim::ReadSection;
+use crate::reclaim::{ReadSection, Stage};
 use crate::sync::{Arc, Relaxed};
+use crate::thread::frame;
 
 use super::core::Core;
 use super::page::Page;
@@ -20,20 +23,37 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         // Relaxed: the fence orders it before the take-overs (O48).
         self.closed.store(true, Relaxed);
         heavy();
-        let _mark = self.closing.begin();
-        let mut contents = {
+        let (free, waiting) = {
             let mut depot = self.depot.lock();
             self.take_over_all(&mut depot);
-            depot.close()
+            (depot.close(), depot.is_waiting())
         };
-        while let Some(dead) = contents.waiting.pop() {
-            self.hand_over(dead.slots);
+        if waiting {
+            self.retire_waiting();
         }
-        for list in contents.free {
-            for slot in list {
-                // SAFETY: the slab has closed, and the depot owned the slot.
-                unsafe { Page::bring_home(slot) };
-            }
+        for slot in free.into_iter().flatten() {
+            // SAFETY: the slab has closed, and the depot owned the slot.
+            unsafe { Page::bring_home(slot) };
         }
+    }
+
+    /// Lets the domain drop what waits in the depot after a grace period, unless a barrier comes before it.
+    fn retire_waiting(self: &Arc<Self>) {
+        let bytes = usize::try_from(self.waiting().bytes).unwrap_or(usize::MAX);
+        let core = Arc::into_raw(Arc::clone(self)).cast_mut();
+        // SAFETY: `Arc::into_raw` never returns null.
+        let core = unsafe { NonNull::new_unchecked(core) };
+        // In a frame, so that the domain neither helps nor drops anything else here: this may be anybody's `Drop`.
+        frame::within(D::id(&self.inner), || {
+            // SAFETY: no reader that enters from now on can find what waits; `drop_waiting` takes the count over.
+            unsafe { D::retire_raw(&self.inner, core.cast(), Self::drop_waiting, bytes) };
+        });
+    }
+
+    unsafe fn drop_waiting(core: NonNull<()>) {
+        // SAFETY: the count that `retire_waiting` gave away.
+        let core = unsafe { Arc::from_raw(core.cast::<Self>().as_ptr()) };
+        // All of it, whatever the cookies say: it was dead before the slab was retired.
+        core.drop_dead(|depot| depot.take_waiting());
     }
 }

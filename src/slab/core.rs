@@ -22,7 +22,7 @@ use std::ptr::NonNull;
 use crate::counter::{Local, Shared};
 use crate::reclaim::ReadSection;
 use crate::sync::{Arc, AtomicBool, Relaxed, next_id};
-use crate::thread::{Home, HomeRef, Node, Registry, Running, local};
+use crate::thread::{Home, HomeRef, Node, Registry, local};
 
 use super::blank::Blank;
 use super::cache::{Cache, Counts};
@@ -62,8 +62,6 @@ pub(crate) struct Core<
     pub(super) growth: Growth,
     /// Counts of threads that have no cache.
     pub(super) strays: Counts<Shared>,
-    /// Held while the slab's contents are handed to the domain.
-    pub(super) closing: Running,
 }
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
@@ -86,7 +84,6 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             depot: Depot::new(),
             growth: Growth::new(max_objects),
             strays: Counts::default(),
-            closing: Running::new(),
         });
         let stage: std::sync::Weak<Self> = Arc::downgrade(&core);
         P::attach(&core.inner, stage);

@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //!
-//! - I1: once closed, the stacks hand back what is pushed, and nothing is left in here.
+//! - I1: once closed, the stacks hand back what is pushed, and nothing is left in here but dead magazines that wait.
 
 use crate::reclaim::ReadSection;
 use crate::sync::{Mutex, MutexGuard};
@@ -57,18 +57,6 @@ pub(super) struct Open<
 > {
     depot: &'a Depot<S, V, P, D>,
     stores: MutexGuard<'a, Stores<S, V, P, D>>,
-}
-
-/// Everything that was in a depot.
-#[derive(Debug)]
-pub(super) struct Contents<
-    S: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    P: Policy<D>,
-    D: ReadSection,
-> {
-    pub(super) free: [List<S, V, P, D>; 3],
-    pub(super) waiting: Queue<S, V, P, D>,
 }
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Depot<S, V, P, D> {
@@ -167,19 +155,22 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
         self.stores.waiting.push_front(dead);
     }
 
-    /// Takes everything, for good.
-    pub(super) fn close(&mut self) -> Contents<S, V, P, D> {
+    /// Lets nothing in any more, and takes all free slots. What waits stays, for [`take_waiting`](Self::take_waiting).
+    pub(super) fn close(&mut self) -> [List<S, V, P, D>; 3] {
         self.stores.closed = true;
         let stores = &mut *self.stores;
         stores.waiting.receive_last(&self.depot.dead);
-        Contents {
-            free: [
-                stores.clean.take_all(),
-                self.depot.clean.close(),
-                self.depot.exhausted.close(),
-            ],
-            waiting: std::mem::replace(&mut stores.waiting, Queue::EMPTY),
-        }
+        [
+            stores.clean.take_all(),
+            self.depot.clean.close(),
+            self.depot.exhausted.close(),
+        ]
+    }
+
+    /// Takes every dead magazine, whether its grace period has elapsed or not.
+    pub(super) fn take_waiting(&mut self) -> Queue<S, V, P, D> {
+        self.receive();
+        std::mem::replace(&mut self.stores.waiting, Queue::EMPTY)
     }
 
     fn receive(&mut self) {

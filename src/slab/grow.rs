@@ -125,18 +125,18 @@ impl Growth {
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// Builds a page; returns one of its slots and adds the others to the free ones.
     pub(super) fn grow(self: &Arc<Self>) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
-        let full = ReserveError::Full {
-            max_objects: self.growth.max_objects,
-        };
-        if self.growth.is_full() {
-            return Err(full);
-        }
         assert!(
             !frame::is_open_for(self.id),
             "graceperiod: the constructor of slab `{}` reserves from the slab that it builds for; \
              link slots after they are published instead",
             self.name,
         );
+        let full = ReserveError::Full {
+            max_objects: self.growth.max_objects,
+        };
+        if self.growth.is_full() {
+            return Err(full);
+        }
         let building = self.growth.begin();
         let slots = self.growth.claim(Page::<S, V, P, D>::SLOTS);
         if slots == 0 {

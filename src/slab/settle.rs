@@ -62,9 +62,6 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     pub(super) fn collect_dead(&self) -> bool {
         let mut depot = self.depot.lock();
         if depot.is_closed() {
-            drop(depot);
-            // What the closing thread has in hand goes to the domain, where the barrier finds it afterwards.
-            self.closing.wait();
             return true;
         }
         self.take_over(|magazines| self.take_dead(magazines, &mut depot))
@@ -73,31 +70,37 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// Drops everything whose grace period has elapsed, and waits for those who are doing the same; false if some
     /// couldn't be had.
     pub(super) fn settle_dead(&self) -> bool {
-        // A cache of its own, since a mark has one writer and this thread may have none.
-        let node = self.caches.claim(Cache::new, |_| true);
-        let mark = node.value.running.begin();
-        let (ripe, all) = {
-            let mut depot = self.depot.lock();
-            if depot.is_closed() {
-                (Queue::EMPTY, true)
-            } else {
-                let all = self.take_over(|magazines| depot.put_ripe(magazines.ripe.take()));
-                (depot.take_all_ripe(&self.inner), all)
+        let mut all = true;
+        self.drop_dead(|depot| {
+            if !depot.is_closed() {
+                all = self.take_over(|magazines| depot.put_ripe(magazines.ripe.take()));
             }
-        };
-        self.drop_ripe(ripe, &node.value);
-        drop(mark);
-        node.give_up(false);
+            depot.take_all_ripe(&self.inner)
+        });
         for other in &self.caches {
             other.value.running.wait();
         }
         all
     }
 
+    /// Drops the values of what `take` takes out under the depot's lock, under a mark.
+    pub(super) fn drop_dead(
+        &self,
+        take: impl FnOnce(&mut Open<'_, S, V, P, D>) -> Queue<S, V, P, D>,
+    ) {
+        // A cache of its own, since a mark has one writer and this thread may have none.
+        let node = self.caches.claim(Cache::new, |_| true);
+        let mark = node.value.running.begin();
+        let dead = take(&mut self.depot.lock());
+        self.drop_ripe(dead, &node.value);
+        drop(mark);
+        node.give_up(false);
+    }
+
     fn drop_ripe(&self, mut ripe: Queue<S, V, P, D>, cache: &Cache<S, V, P, D>) {
         while let Some(dead) = ripe.pop() {
             let mut clean = Chain::EMPTY;
-            frame::run(D::id(&self.inner), || {
+            frame::within(D::id(&self.inner), || {
                 for slot in dead.slots {
                     // SAFETY: dead, and the readers that saw it alive have gone.
                     unsafe { Self::clean(slot) };

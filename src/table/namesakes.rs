@@ -86,6 +86,7 @@ impl<'g, I: Index> Namesakes<'g, I> {
             .find_map(|member| accept(*member));
         if let Some((_, others)) = self.left_out.take() {
             // Those that found room would stand before those behind them in the chain once these are listed.
+            self.listed.drain(..self.fresh);
             self.listed.reserve(self.fresh + others + 1);
         }
         self.fresh = 0;

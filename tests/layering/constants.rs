@@ -2,6 +2,7 @@
 
 use super::{
     CONSTANT_FILES,
+    lexer::Token,
     source::{Source, Violation, assert_holds, lines_refused},
 };
 
@@ -10,46 +11,51 @@ const NUMERIC_TYPES: &[&str] = &[
     "f64", "Duration",
 ];
 
+/// A constant or static of a numeric type.
+struct Item<'a> {
+    name: &'a str,
+    kind: &'a str,
+    line: usize,
+    /// Its first token, its visibility included, and the token after its semicolon.
+    start: usize,
+    end: usize,
+    value: &'a [Token],
+}
+
 /// Refuses a constant of a numeric type with a number in its value. Zero and one are sentinels rather
-/// than knobs, and so is what is made of other constants alone.
+/// than knobs, and so is what is made of other constants alone, or counts the states of a word.
 fn check(source: &Source) -> Vec<Violation> {
     if source.is_among(CONSTANT_FILES) {
         return Vec::new();
     }
     let generic = generic_bodies(source);
+    let is_generic = |item: &Item| {
+        generic
+            .iter()
+            .any(|(start, end)| (*start..*end).contains(&item.start))
+    };
     let mut violations = Vec::new();
-    for at in 0..source.tokens.len() {
-        let Some((name, value)) = numeric_item(source, at) else {
-            continue;
-        };
-        let line = source.tokens[at].line;
-        if !source.is_library(line)
-            || generic
-                .iter()
-                .any(|(start, end)| (*start..*end).contains(&at))
-        {
-            continue;
+    let mut before: Option<(Item, Option<u64>)> = None;
+    for item in (0..source.tokens.len()).filter_map(|at| numeric_item(source, at)) {
+        let state = state_number(&item, before.as_ref());
+        let is_knob = item.value.iter().any(|token| {
+            token.is_number() && (item.kind == "Duration" || !is_zero_or_one(&token.text))
+        });
+        if is_knob && state.is_none() && source.is_library(item.line) && !is_generic(&item) {
+            let what = format!(
+                "`{}` is a number with a name; move it to src/tuning.rs, or, if it lays out a packed \
+                 word, list the file in CONSTANT_FILES of tests/layering.rs",
+                item.name
+            );
+            violations.push(Violation::new(source, item.line, what));
         }
-        let is_duration = source.tokens[at + 3].is("Duration");
-        let mut end = value;
-        while source.tokens.get(end).is_some_and(|token| !token.is(";")) {
-            let token = &source.tokens[end];
-            if token.is_number() && (is_duration || !is_zero_or_one(&token.text)) {
-                let what = format!(
-                    "`{name}` is a number with a name; move it to src/tuning.rs, or, if it lays out a \
-                     packed word, list the file in CONSTANT_FILES of tests/layering.rs"
-                );
-                violations.push(Violation::new(source, line, what));
-                break;
-            }
-            end += 1;
-        }
+        before = Some((item, state));
     }
     violations
 }
 
-/// The name and the first token of the value, if `const NAME: u32 = value` or a static starts at `at`.
-fn numeric_item(source: &Source, at: usize) -> Option<(&str, usize)> {
+/// The item that has its `const` or `static` at `at`, if it is numeric.
+fn numeric_item(source: &Source, at: usize) -> Option<Item<'_>> {
     let token = &source.tokens[at];
     // `<const N: usize>` is a parameter.
     let is_parameter = at > 0 && matches!(source.tokens[at - 1].text.as_str(), "<" | ",");
@@ -59,8 +65,35 @@ fn numeric_item(source: &Source, at: usize) -> Option<(&str, usize)> {
     let [name, colon, kind, equals] = source.tokens.get(at + 1..at + 5)? else {
         return None;
     };
-    let is_numeric = colon.is(":") && NUMERIC_TYPES.contains(&kind.text.as_str()) && equals.is("=");
-    is_numeric.then_some((name.text.as_str(), at + 5))
+    if !colon.is(":") || !NUMERIC_TYPES.contains(&kind.text.as_str()) || !equals.is("=") {
+        return None;
+    }
+    let after = &source.tokens[at + 5..];
+    let value = &after[..after.iter().position(|token| token.is(";"))?];
+    let visibility = source.tokens[..at]
+        .iter()
+        .rev()
+        .take_while(|token| matches!(token.text.as_str(), "pub" | "(" | "crate" | "super" | ")"));
+    Some(Item {
+        name: &name.text,
+        kind: &kind.text,
+        line: token.line,
+        start: at - visibility.count(),
+        end: at + 5 + value.len() + 1,
+        value,
+    })
+}
+
+/// The item's number, if it counts states: it is 0, or one more than the state right before it.
+fn state_number(item: &Item, before: Option<&(Item, Option<u64>)>) -> Option<u64> {
+    let [value] = item.value else { return None };
+    let number: u64 = value.text.parse().ok()?;
+    let follows = before.is_some_and(|(before, state)| {
+        before.end == item.start
+            && before.kind == item.kind
+            && state.map(|state| state + 1) == Some(number)
+    });
+    (number == 0 || follows).then_some(number)
 }
 
 /// The bodies of traits and generic impls, whose constants are told by their parameters.
@@ -100,15 +133,26 @@ fn a_knob_outside_tuning_is_refused() {
 const BATCH: usize = 64;
 pub(crate) const DELAY: Duration = Duration::from_millis(1);
 impl Queue { const LIMIT: u32 = 1 << 8; }
-static SEED: u64 = 0x9e37;";
-    assert_eq!(lines_refused("queue/mod.rs", text, check), [1, 2, 3, 4]);
+static SEED: u64 = 0x9e37;
+const LOW: u8 = 0;
+const HIGH: u8 = 2;
+const ONE: u32 = 1;
+const TWO: u32 = 2;";
+    assert_eq!(
+        lines_refused("queue/mod.rs", text, check),
+        [1, 2, 3, 4, 6, 8]
+    );
     assert_eq!(lines_refused("tuning.rs", text, check), [0; 0]);
     assert_eq!(lines_refused("slab/state.rs", text, check), [0; 0]);
 }
 
 #[test]
-fn sentinels_parameters_and_derived_constants_pass() {
+fn states_sentinels_parameters_and_derived_constants_pass() {
     let text = "\
+const IDLE: u8 = 0;
+pub(super) const BUSY: u8 = 1;
+/// Nobody's.
+pub(super) const GONE: u8 = 2;
 const EMPTY: u64 = 0u64;
 const FULL: usize = tuning::BATCH - 1;
 struct Ring<const N: usize, const M: usize = 4>;

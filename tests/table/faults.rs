@@ -31,9 +31,11 @@ struct Moody;
 /// A key whose hash goes back into the table, too.
 struct MoodyKey(u64);
 
-static TABLE: OnceLock<(SlabOf<Moody>, Table<Moody, Build<Constant>>)> = OnceLock::new();
+type MoodyTable = (SlabOf<Moody>, Table<Moody, Build<Constant>>);
 
-fn moody() -> &'static (SlabOf<Moody>, Table<Moody, Build<Constant>>) {
+static TABLE: OnceLock<MoodyTable> = OnceLock::new();
+
+fn moody() -> &'static MoodyTable {
     TABLE.get_or_init(|| {
         let slab = slab::<Immediate>();
         let table = Table::with_hasher(&slab, 2, Build::default());

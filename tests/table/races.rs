@@ -275,7 +275,7 @@ fn an_object_is_found_only_while_it_is_in_the_table() {
                 while !over.load(Relaxed) {
                     let before = changes.load(SeqCst);
                     let found = table.contains(&1);
-                    let was_out = before % 2 == 0 && before == changes.load(SeqCst);
+                    let was_out = before.is_multiple_of(2) && before == changes.load(SeqCst);
                     assert!(!(found && was_out), "found while it was out");
                 }
             });
