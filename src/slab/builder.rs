@@ -68,7 +68,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
     /// Runs at the end of each incarnation, after its value was dropped (also if that panicked), for a check or a reset
     /// of the stable part, such as `Mutex::clear_poison` or [`Link::take`](super::Link::take).
     ///
-    /// Under [`Immediate`](super::Immediate) by the thread that drops the last reference, under
+    /// Under [`Immediate`] by the thread that drops the last reference, under
     /// [`AfterGrace`](super::AfterGrace) when the slot is recycled. Strangers with a candidate may use the stable part at
     /// the same time. A panic goes the way of a destructor's.
     pub fn on_free(mut self, hook: impl Fn(&S) + Send + Sync + 'static) -> Self {

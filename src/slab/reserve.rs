@@ -3,6 +3,9 @@
 //! In this order: a dead slot of the thread's own whose grace period has elapsed (its value is dropped first, one per
 //! reservation), the thread's clean slots, a magazine from the depot (a ripe one first, then a clean one, "allocate
 //! around"), a new page. At `max_objects` all threads' magazines are taken back before the slab says that it is full.
+//!
+//! Who reserves also drives the grace periods that dead slots wait for; nobody else does, but for barriers. A slab whose
+//! threads only drop keeps what is dead until then.
 
 use crate::reclaim::ReadSection;
 use crate::sync::{Arc, now, panicking};
