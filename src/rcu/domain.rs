@@ -175,7 +175,7 @@ impl fmt::Debug for DomainRef {
 #[non_exhaustive]
 pub enum OnLimit {
     /// Drives grace periods and drops what is ready, yielding in between, for at most `patience`; then lets the backlog
-    /// grow, counts that in [`DomainStats::limit_hits`], and helps again when it has doubled.
+    /// grow, counts that in [`DomainStats::limit_hits`](crate::DomainStats::limit_hits), and helps again when it has doubled.
     Help {
         /// Longest wait in one call.
         patience: Duration,

@@ -45,7 +45,7 @@
 //!
 //! # Orderings
 //!
-//! - O60: [`Locked::link`](bucket::Locked::link) and the unlock (Release) -> the protected load of the head (Acquire): the
+//! - O60: `bucket::Locked::link` and the unlock (Release) -> the protected load of the head (Acquire): the
 //!   nodes' content, and that of their pages.
 //! - O61: the unlock (Release) -> `Head::try_lock` (Acquire): the chain.
 //! - O62: [`TableNode::set_next`](TableNode) (Release) -> `next` (Acquire): the next node's content, above all *its*

@@ -61,9 +61,9 @@ pub(super) fn checked<N: Node>(stable: &N::Stable) -> &TableNode {
     node
 }
 
-/// Names a [`TableNode`](crate::table::TableNode) field of a stable part.
+/// Names a [`TableNode`] field of a stable part.
 ///
-/// `node!(pub InodeHash: Inode.hash_node);` declares a type `InodeHash` that implements [`Node`](crate::table::Node) for
+/// `node!(pub InodeHash: Inode.hash_node);` declares a type `InodeHash` that implements [`Node`] for
 /// the field `hash_node` of `Inode`. Attributes and doc comments may stand in front; the stable part may be a path, but
 /// not have generic arguments (give it a type alias); the field may be a field of a field. No unsafe code comes with it:
 ///
