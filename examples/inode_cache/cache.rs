@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::{Arc, MutexGuard};
 
 use clap::ValueEnum;
-use graceperiod::queue::DropQueue;
+use graceperiod::DropQueue;
 
 use crate::attributes::{Attributes, InodeId};
 use crate::counter::Counter;
