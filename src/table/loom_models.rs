@@ -406,4 +406,30 @@ mod whole {
             assert!(pair.1.get(&2).is_some());
         });
     }
+
+    /// Both keys have one hash, so only the term keeps a removal from the object that was renamed meanwhile.
+    #[test]
+    fn o64_removal_beside_a_rename_takes_what_has_the_key() {
+        explore(|drops| {
+            let pair = Arc::new(pair());
+            let first = reserve(&pair.0, 1);
+            drop(pair.1.insert_vacant(&1, first, Value(1, drops.clone())));
+            let other = {
+                let pair = Arc::clone(&pair);
+                thread::spawn(move || {
+                    let Some(object) = pair.1.remove(&1) else {
+                        return false;
+                    };
+                    // Release: what the index asks of who changes an object that was published.
+                    Ref::stable(&object).key.store(2, Release);
+                    assert!(pair.1.insert(&2, object).is_ok());
+                    true
+                })
+            };
+            let removed = pair.1.remove(&1);
+            let renamed = other.join().expect("no panic");
+            assert_ne!(removed.is_some(), renamed);
+            assert_eq!(pair.1.contains(&2), renamed);
+        });
+    }
 }

@@ -45,10 +45,10 @@
 //!
 //! # Orderings
 //!
-//! - O60: `bucket::Locked::link` and the unlock (Release) -> the protected load of the head (Acquire): the
+//! - O60: `Locked::link` and the unlock (Release) -> the protected load of the head (Acquire): the
 //!   nodes' content, and that of their pages.
 //! - O61: the unlock (Release) -> `Head::try_lock` (Acquire): the chain.
-//! - O62: [`TableNode::set_next`](TableNode) (Release) -> `next` (Acquire): the next node's content, above all *its*
+//! - O62: `TableNode::set_next` (Release) -> `next` (Acquire): the next node's content, above all *its*
 //!   `next`: an old one could end in the reader's own bucket.
 //! - O63: `release` of a node (Release) -> `claim` (Acquire): the last table's look at `next` comes before the next
 //!   table's writing.

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex};
 
-use graceperiod::table::{CandidateOf, Index, SlabOf, Table};
+use graceperiod::table::{CandidateOf, Index, RefOf, SlabOf, Table};
 use graceperiod::{Global, Immediate, Ref};
 
 use super::common::*;
@@ -37,24 +38,25 @@ impl Index for Hooked {
 
 type Hashed = Table<Hooked, Build<Constant>>;
 
-/// A slab and two tables that live as long as the process, so that hooks can name them.
+/// A slab, two tables, and references that hooks have kept.
 struct World {
     slab: SlabOf<Hooked>,
     here: Hashed,
     there: Hashed,
+    kept: Mutex<Vec<RefOf<Hooked>>>,
     alive: Alive,
 }
 
-fn world() -> &'static World {
+fn world() -> Arc<World> {
     let slab = slab::<Immediate>();
-    let tables = [(); 2].map(|()| Table::with_hasher(&slab, 1, Build::default()));
-    let [here, there] = tables;
-    Box::leak(Box::new(World {
+    let [here, there] = [(); 2].map(|()| Table::with_hasher(&slab, 1, Build::default()));
+    Arc::new(World {
         slab,
         here,
         there,
+        kept: Mutex::default(),
         alive: Alive::new(),
-    }))
+    })
 }
 
 impl World {
@@ -62,15 +64,29 @@ impl World {
         assert!(add(&self.here, &self.slab, &self.alive, key));
     }
 
+    fn object(&self, key: u64) -> RefOf<Hooked> {
+        object::<Simple>(&self.slab, &self.alive, key)
+    }
+
+    fn keep(&self, object: RefOf<Hooked>) {
+        self.kept.lock().unwrap().push(object);
+    }
+
+    fn take_kept(&self) -> RefOf<Hooked> {
+        self.kept.lock().unwrap().pop().expect("the hook has run")
+    }
+
+    /// Lets the next comparison begin with `hook`.
+    fn next(self: &Arc<Self>, hook: impl FnOnce(&Self) + 'static) {
+        let world = Arc::clone(self);
+        NEXT.set(Some(Box::new(move || hook(&world))));
+    }
+
     fn done(&self) {
         self.here.clear();
         self.there.clear();
         assert_eq!((self.alive.get(), self.slab.len()), (0, 0));
     }
-}
-
-fn next(hook: impl FnOnce() + 'static) {
-    NEXT.set(Some(Box::new(hook)));
 }
 
 #[test]
@@ -81,24 +97,20 @@ fn an_object_that_gets_the_key_after_it_was_removed_is_not_found() {
         |world: &World| world.here.peek(&2, Stable::read).is_some(),
         |world: &World| world.here.contains(&2),
         |world: &World| world.here.remove(&2).is_some(),
-        |world: &World| {
-            world
-                .here
-                .insert(&2, object::<Simple>(&world.slab, &world.alive, 2))
-                .is_err()
-        },
+        |world: &World| world.here.insert(&2, world.object(2)).is_err(),
     ] {
         world.add(1);
-        next(|| {
+        world.next(|world| {
             let object = world.here.remove(&1).unwrap();
             Ref::stable(&object).set(2);
             // Alive, so that only its term tells.
-            std::mem::forget(object.clone());
-            drop(object);
+            world.keep(object);
         });
-        assert!(!look(world));
+        assert!(!look(&world));
+        drop(world.take_kept());
         world.here.clear();
     }
+    world.done();
 }
 
 #[test]
@@ -107,7 +119,7 @@ fn an_object_that_has_moved_to_another_table_is_not_found_here() {
     world.add(1);
     // Met first, since it came last.
     world.add(3);
-    next(|| {
+    world.next(|world| {
         let object = world.here.remove(&1).unwrap();
         Ref::stable(&object).set(2);
         world.there.insert(&2, object).unwrap();
@@ -121,23 +133,20 @@ fn an_object_that_has_moved_to_another_table_is_not_found_here() {
 fn a_slot_that_was_recycled_for_the_key_but_is_not_inserted_yet_is_not_found() {
     let world = world();
     world.add(1);
-    let kept = std::rc::Rc::new(RefCell::new(None));
-    let keep = std::rc::Rc::clone(&kept);
-    next(move || {
+    world.next(|world| {
         let old = world.here.remove(&1).unwrap();
         let index = Ref::key(&old).index();
         drop(old);
-        let new = object::<Simple>(&world.slab, &world.alive, 2);
+        let new = world.object(2);
         assert_eq!(
             Ref::key(&new).index(),
             index,
             "the slot freed last comes first"
         );
-        *keep.borrow_mut() = Some(new);
+        world.keep(new);
     });
     assert!(world.here.get(&2).is_none());
-    let new = kept.take().unwrap();
-    world.here.insert(&2, new).unwrap();
+    world.here.insert(&2, world.take_kept()).unwrap();
     assert!(world.here.get(&2).is_some());
     world.done();
 }
@@ -146,9 +155,8 @@ fn a_slot_that_was_recycled_for_the_key_but_is_not_inserted_yet_is_not_found() {
 fn a_key_that_is_inserted_while_an_insertion_compares_is_a_duplicate() {
     let world = world();
     world.add(1);
-    next(|| world.add(2));
-    let late = object::<Simple>(&world.slab, &world.alive, 2);
-    let error = world.here.insert(&2, late).unwrap_err();
+    world.next(|world| world.add(2));
+    let error = world.here.insert(&2, world.object(2)).unwrap_err();
     assert!(error.into_existing().is_some());
     assert_eq!(world.here.len(), 2);
     world.done();
@@ -158,9 +166,8 @@ fn a_key_that_is_inserted_while_an_insertion_compares_is_a_duplicate() {
 fn a_key_that_is_removed_while_an_insertion_compares_is_free() {
     let world = world();
     world.add(2);
-    next(|| drop(world.here.remove(&2).unwrap()));
-    let late = object::<Simple>(&world.slab, &world.alive, 2);
-    world.here.insert(&2, late).unwrap();
+    world.next(|world| drop(world.here.remove(&2).unwrap()));
+    world.here.insert(&2, world.object(2)).unwrap();
     assert_eq!(world.here.len(), 1);
     world.done();
 }
@@ -170,16 +177,16 @@ fn an_object_that_is_renamed_while_an_insertion_compares_is_compared_again() {
     let world = world();
     world.add(1);
     world.add(3);
-    // 1 has been compared when 3 is asked; it gets the key then. Found in the order of the list, newest first.
-    next(|| {
-        next(|| {
+    // The list begins without room, so 3, the newest, is compared alone first. It gets the key in its second comparison.
+    let inner = Arc::clone(&world);
+    world.next(move |_| {
+        inner.next(|world| {
             let object = world.here.remove(&3).unwrap();
             Ref::stable(&object).set(2);
             world.here.insert(&2, object).unwrap();
         });
     });
-    let late = object::<Simple>(&world.slab, &world.alive, 2);
-    let error = world.here.insert(&2, late).unwrap_err();
+    let error = world.here.insert(&2, world.object(2)).unwrap_err();
     assert!(error.into_existing().is_some());
     assert_eq!(world.here.len(), 2);
     world.done();

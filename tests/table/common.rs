@@ -4,6 +4,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use graceperiod::reclaim::ReadSection;
 use graceperiod::table::{CandidateOf, Index, RefOf, SlabOf, Table, TableNode};
@@ -174,4 +176,31 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 % n
     }
+}
+
+/// What a thread does, once or again and again.
+pub(crate) type Work<'a, R = ()> = Box<dyn FnMut() -> R + Send + 'a>;
+
+/// Does all of it at the same time, once.
+///
+/// Joins each thread, here and below: ThreadSanitizer doesn't see the end of a scope.
+pub(crate) fn together<'a, R: Send>(works: impl IntoIterator<Item = Work<'a, R>>) -> Vec<R> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = works.into_iter().map(|work| scope.spawn(work)).collect();
+        let results = threads.into_iter().map(|thread| thread.join());
+        results.map(|result| result.expect("no panic")).collect()
+    })
+}
+
+/// Does all of it at the same time, again and again, for a while.
+pub(crate) fn for_a_while<'a>(works: impl IntoIterator<Item = Work<'a>>) {
+    let end = Instant::now() + Duration::from_millis(400);
+    together(works.into_iter().map(|mut work| {
+        let repeat = move || {
+            while Instant::now() < end {
+                (0..16).for_each(|_| work());
+            }
+        };
+        Box::new(repeat) as Work<'a>
+    }));
 }

@@ -31,11 +31,11 @@ struct Moody;
 /// A key whose hash goes back into the table, too.
 struct MoodyKey(u64);
 
-type MoodyTable = (SlabOf<Moody>, Table<Moody, Build<Constant>>);
+type MoodyPair = (SlabOf<Moody>, Table<Moody, Build<Constant>>);
 
-static TABLE: OnceLock<MoodyTable> = OnceLock::new();
+static TABLE: OnceLock<MoodyPair> = OnceLock::new();
 
-fn moody() -> &'static MoodyTable {
+fn moody() -> &'static MoodyPair {
     TABLE.get_or_init(|| {
         let slab = slab::<Immediate>();
         let table = Table::with_hasher(&slab, 2, Build::default());

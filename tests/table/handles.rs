@@ -132,7 +132,8 @@ impl Node for Stranger {
     type Stable = Stable;
     const OFFSET: usize = First::OFFSET;
     fn node(_: &Stable) -> &TableNode {
-        Box::leak(Box::new(TableNode::new()))
+        static NODE: TableNode = TableNode::new();
+        &NODE
     }
 }
 
