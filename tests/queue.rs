@@ -86,11 +86,11 @@ fn quiet<T: Send + 'static>(drain: Drain) -> DropQueueBuilder<T> {
     DropQueue::builder().drain(drain).max_delay(NEVER)
 }
 
-/// The batches that a handler was given.
-type Batches = Arc<Mutex<Vec<Vec<usize>>>>;
+/// The batches that a handler got.
+type Seen = Arc<Mutex<Vec<Vec<usize>>>>;
 
 /// A queue whose handler notes what it gets, and that list.
-fn noting(builder: DropQueueBuilder<usize>) -> (DropQueue<usize>, Batches) {
+fn noting(builder: DropQueueBuilder<usize>) -> (DropQueue<usize>, Seen) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let queue = builder

@@ -2,9 +2,9 @@
 //!
 //! # Protocol
 //!
-//! Whoever stops the queue sets `closed`, visits every node, takes its open buffer, seals its line and handles both: a push that was
-//! accepted is in one of them by then, and none is accepted later (O72, O71). Then
-//! the worker ends and running handlers are waited for.
+//! Whoever stops the queue sets `closed`, visits every node, takes its open buffer, seals its line and handles both. A push
+//! that was accepted is in one of them by then, and none is accepted later (O72, O71). Then the worker ends, and running
+//! handlers are waited for.
 //!
 //! A queue that is dropped where nobody may wait (inside its own handler) is finished by whoever runs that handler.
 
@@ -16,8 +16,9 @@ use crate::reclaim::{Stage, Waiting};
 use crate::sync::{Arc, Relaxed};
 use crate::thread::{discard, frame};
 
-use super::core::{Core, take_opens};
+use super::core::Core;
 use super::local::Local;
+use super::takeover::take_opens;
 
 impl<T: Send + 'static> Core<T> {
     /// Refuses pushes, handles everything and waits for handlers on other threads and for the worker's end.
@@ -40,9 +41,10 @@ impl<T: Send + 'static> Core<T> {
     pub(super) fn empty(&self, runner: &Local<T>) {
         let _mark = runner.handled.running.begin();
         for (node, taken) in take_opens(self.nodes.iter()) {
-            let (open, _) = taken.unwrap_or_else(|| node.take_open());
+            let mut taken = taken.unwrap_or_else(|| node.take_open());
             node.seal();
-            self.drain_taken(runner, node, open, u64::MAX);
+            taken.in_line = u64::MAX;
+            self.drain_taken(runner, node, taken);
         }
     }
 

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::fence::{Revoked, heavy};
 use crate::reclaim::Stage;
 use crate::sync::{Arc, AtomicBool, Weak, now, panicking};
 use crate::thread::{Panics, Snooze, frame};
@@ -23,9 +22,10 @@ use crate::thread::{Panics, Snooze, frame};
 use super::batch::Batch;
 use super::buffer::Buffer;
 use super::builder::{Attachment, Settings};
-use super::local::{Kept, Local, Open};
+use super::local::{Kept, Local};
 use super::nodes::Nodes;
 use super::stats::QueueStats;
+use super::takeover::{Taken, take_opens};
 use super::worker::Worker;
 
 /// The user's handler.
@@ -155,34 +155,22 @@ impl<T: Send + 'static> Core<T> {
                 Err(Kept) => snooze.wait(),
             }
         };
-        self.drain_taken(own, own, open, own.waiting());
+        let in_line = own.waiting();
+        self.drain_taken(own, own, Taken { open, in_line });
     }
 
-    /// Handles what waits in `from` now, oldest first.
-    pub(super) fn drain_node(&self, runner: &Local<T>, from: &Local<T>) {
-        let _mark = runner.handled.running.begin();
-        let (open, in_line) = from.take_open();
-        self.drain_taken(runner, from, open, in_line);
-    }
-
-    /// Handles `in_line` items of the line of `from`, or a few more, and then what was its open buffer. One mark of the
-    /// caller's is for all, since the open buffer is in hand while the older ones are handled.
-    pub(super) fn drain_taken(
-        &self,
-        runner: &Local<T>,
-        from: &Local<T>,
-        open: Open<T>,
-        in_line: u64,
-    ) {
+    /// Handles what was taken over from `from`: `in_line` items of its line, or a few more, and then what it had open. One
+    /// mark of the caller's is for all, since the open buffer is in hand while the older ones are handled.
+    pub(super) fn drain_taken(&self, runner: &Local<T>, from: &Local<T>, taken: Taken<T>) {
         let mut done = 0;
-        while done < in_line {
-            let Some(buffer) = from.pop_settled(u64::MAX) else {
+        while done < taken.in_line {
+            let Some(buffer) = from.pop_settled() else {
                 break;
             };
             done += buffer.count();
             self.finish(runner, from, buffer);
         }
-        if let Some(buffer) = open {
+        if let Some(buffer) = taken.open {
             self.finish(runner, from, from.counted(buffer));
         }
     }
@@ -193,8 +181,8 @@ impl<T: Send + 'static> Core<T> {
             let _mark = runner.handled.running.begin();
             let waiting = self.nodes.iter().filter(|node| node.waiting() > 0);
             for (node, taken) in take_opens(waiting) {
-                let (open, in_line) = taken.unwrap_or_else(|| node.take_open());
-                self.drain_taken(runner, node, open, in_line);
+                let taken = taken.unwrap_or_else(|| node.take_open());
+                self.drain_taken(runner, node, taken);
             }
         }
         self.wait_for_runners();
@@ -214,8 +202,7 @@ impl<T: Send + 'static> Core<T> {
             let until = at_most.min(done + node.waiting());
             while done < until {
                 let _mark = runner.handled.running.begin();
-                let line = node.pop_settled(until - done);
-                let Some(buffer) = line.or_else(|| take_part(node, until - done)) else {
+                let Some(buffer) = node.pop_part(until - done) else {
                     break;
                 };
                 done += buffer.count();
@@ -243,35 +230,4 @@ impl<T: Send + 'static> Core<T> {
         stats.oldest_age = oldest.map(|since| Duration::from_nanos(now().saturating_sub(since)));
         stats
     }
-}
-
-/// An open buffer that was taken over, and how many items its owner had pushed by then; none if somebody was busy with it.
-type TakenOpen<T> = Option<(Open<T>, u64)>;
-
-/// Takes the open buffers of several nodes by one heavy fence, as far as nobody is busy with them. The caller has begun a
-/// mark.
-pub(super) fn take_opens<'a, T: 'a>(
-    nodes: impl Iterator<Item = &'a Local<T>>,
-) -> Vec<(&'a Local<T>, TakenOpen<T>)> {
-    let revoked: Vec<_> = nodes.map(|node| (node, node.revoke())).collect();
-    // Orders all the revocations before the looks at the owners (O3).
-    let heavy = !revoked.is_empty() && heavy();
-    let take = |(node, revoked): (&'a Local<T>, Option<Revoked<'a, Open<T>>>)| {
-        let taken = revoked.and_then(|revoked| node.take_revoked(revoked, heavy));
-        (node, taken)
-    };
-    revoked.into_iter().map(take).collect()
-}
-
-/// Takes the open buffer of `from`, or its first `at_most` items.
-fn take_part<T>(from: &Local<T>, at_most: u64) -> Option<Box<Buffer<T>>> {
-    let mut open = from.take_open().0?;
-    let part = if open.count() <= at_most {
-        open
-    } else {
-        let part = open.split(at_most);
-        from.put_back(open);
-        part
-    };
-    Some(from.counted(part))
 }

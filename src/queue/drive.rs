@@ -2,12 +2,23 @@
 
 use std::time::Duration;
 
-use crate::sync::{Arc, now, thread};
+use crate::sync::{Arc, now};
+use crate::thread::Snooze;
 
 use super::builder::Drain;
-use super::core::{Core, take_opens};
+use super::core::Core;
 use super::local::Local;
+use super::takeover::take_opens;
 use super::worker::Pending;
+
+/// What the thread found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Done,
+    /// Nothing but late items of threads that were pushing, or lost the processor as they did.
+    KeptOut,
+    Nothing,
+}
 
 impl<T: Send + 'static> Core<T> {
     /// Starts the worker's thread; if that fails, pushes drain inline from now on.
@@ -38,36 +49,45 @@ impl<T: Send + 'static> Core<T> {
         let runner = self.nodes.lend();
         let longest = Duration::from_nanos(self.settings.max_delay);
         let mut idle = false;
+        let mut snooze = Snooze::new();
         while !self.worker.is_finishing() {
-            idle = !self.work(&runner) && self.worker.sleep(idle, longest, || self.pending());
+            match self.work(&runner) {
+                Work::Done => (idle, snooze) = (false, Snooze::new()),
+                Work::KeptOut => snooze.wait(),
+                Work::Nothing => idle = self.worker.sleep(idle, longest, || self.pending()),
+            }
         }
         // Nothing is left, whoever told the thread to end.
         self.empty(&runner);
     }
 
-    /// Handles what is ready or late, a thread's items together; whether there was anything.
-    fn work(&self, runner: &Local<T>) -> bool {
+    /// Handles what is ready or late, a thread's items together.
+    fn work(&self, runner: &Local<T>) -> Work {
         let everything = self.worker.was_kicked();
         let now = now();
         let is_late = |since| everything || self.is_late(since, now);
-        let mut found = false;
+        let mut work = Work::Nothing;
         for node in self.nodes.iter().filter(|node| node.waiting() > 0) {
-            found |= self.drain_line(runner, node, node.waiting());
-        }
-        let late = self
-            .nodes
-            .iter()
-            .filter(|node| node.since().is_some_and(is_late));
-        let _mark = runner.handled.running.begin();
-        for (node, taken) in take_opens(late) {
-            match taken {
-                Some((open, in_line)) => self.drain_taken(runner, node, open, in_line),
-                // Its thread is pushing, or has lost the processor as it did.
-                None => thread::yield_now(),
+            if self.drain_line(runner, node, node.waiting()) {
+                work = Work::Done;
             }
-            found = true;
         }
-        found
+        let late = |node: &&Local<T>| node.since().is_some_and(is_late);
+        let _mark = runner.handled.running.begin();
+        for (node, taken) in take_opens(self.nodes.iter().filter(late)) {
+            match taken {
+                Some(taken) => {
+                    self.drain_taken(runner, node, taken);
+                    work = Work::Done;
+                }
+                None if everything => self.worker.kick_again(),
+                None => {}
+            }
+            if work == Work::Nothing {
+                work = Work::KeptOut;
+            }
+        }
+        work
     }
 
     /// What the thread would find.

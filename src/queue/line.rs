@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{AtomicBool, Mutex, Relaxed};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Relaxed};
 
 use super::buffer::Buffer;
 use super::ring::Ring;
@@ -36,32 +36,16 @@ impl<T> Line<T> {
         popped.or_else(|| self.ring.pop())
     }
 
-    /// Takes the oldest buffer, or the first `at_most` items of it, and waits for others that are just doing so.
-    pub(super) fn pop_settled(&self, at_most: u64) -> Option<Box<Buffer<T>>> {
-        let mut rest = self.rest.lock();
-        let mut popped = self.pop_rest(&mut rest).or_else(|| self.ring.pop())?;
-        if popped.count() <= at_most {
-            return Some(popped);
-        }
-        let part = popped.split(at_most);
-        rest.push_front(popped);
-        // Relaxed: a hint for those who don't lock.
-        self.has_rest.store(true, Relaxed);
-        Some(part)
-    }
-
-    /// Puts back what is left of an open buffer: younger than the rest, and older than the ring was then.
-    pub(super) fn put_back(&self, buffer: Box<Buffer<T>>) {
-        let mut rest = self.rest.lock();
-        rest.push_back(buffer);
-        // Relaxed: as above.
-        self.has_rest.store(true, Relaxed);
+    /// Waits for whoever is splitting a buffer, and keeps others from it.
+    pub(super) fn settle(&self) -> Settled<'_, T> {
+        let rest = self.rest.lock();
+        Settled { line: self, rest }
     }
 
     fn pop_rest(&self, rest: &mut VecDeque<Box<Buffer<T>>>) -> Option<Box<Buffer<T>>> {
         let popped = rest.pop_front();
         if rest.is_empty() && self.has_rest() {
-            // Relaxed: as above.
+            // Relaxed: a hint for those who don't lock.
             self.has_rest.store(false, Relaxed);
         }
         popped
@@ -81,5 +65,32 @@ impl<T> Line<T> {
     pub(super) fn oldest(&self) -> Option<u64> {
         let rest = self.rest.lock().front().map(|buffer| buffer.since);
         rest.or_else(|| self.ring.oldest())
+    }
+}
+
+/// A line in which nobody is splitting a buffer.
+pub(super) struct Settled<'a, T> {
+    line: &'a Line<T>,
+    rest: MutexGuard<'a, VecDeque<Box<Buffer<T>>>>,
+}
+
+impl<T> Settled<'_, T> {
+    /// Takes the oldest buffer, or the first `at_most` items of it.
+    pub(super) fn pop(&mut self, at_most: u64) -> Option<Box<Buffer<T>>> {
+        let popped = self.line.pop_rest(&mut self.rest);
+        let popped = popped.or_else(|| self.line.ring.pop())?;
+        Some(self.part(popped, at_most))
+    }
+
+    /// Splits off the first `at_most` items of a buffer that is older than the line, which keeps the others.
+    pub(super) fn part(&mut self, mut buffer: Box<Buffer<T>>, at_most: u64) -> Box<Buffer<T>> {
+        if buffer.count() <= at_most {
+            return buffer;
+        }
+        let part = buffer.split(at_most);
+        self.rest.push_front(buffer);
+        // Relaxed: a hint for those who don't lock.
+        self.line.has_rest.store(true, Relaxed);
+        part
     }
 }

@@ -32,9 +32,9 @@
 use crossbeam_utils::CachePadded;
 
 use crate::counter;
-use crate::fence::{Biased, Revoked, heavy};
+use crate::fence::Biased;
 use crate::sync::{Acquire, AtomicBool, AtomicU64, Relaxed, Release, fence};
-use crate::thread::{Running, Snooze};
+use crate::thread::Running;
 use crate::tuning::{QUEUE_LOOK_EVERY, QUEUE_READ_TRIES};
 
 use super::buffer::Buffer;
@@ -78,7 +78,7 @@ pub(super) struct Aim {
 
 /// One thread's node in a queue.
 pub(super) struct Local<T> {
-    open: Biased<Open<T>>,
+    pub(super) open: Biased<Open<T>>,
     /// When the first item of the open buffer came; a hint, stored by whoever has the turn.
     since: AtomicU64,
     queued: counter::Local,
@@ -281,7 +281,8 @@ impl<T> Local<T> {
         }
     }
 
-    fn detach(&self, open: &mut Open<T>) -> Option<Box<Buffer<T>>> {
+    /// Takes the open buffer out. The caller has the turn.
+    pub(super) fn detach(&self, open: &mut Open<T>) -> Option<Box<Buffer<T>>> {
         // Relaxed: a hint.
         self.since.store(NEVER, Relaxed);
         open.take()
@@ -299,41 +300,6 @@ impl<T> Local<T> {
         section.map(|mut open| self.detach(&mut open)).ok_or(Kept)
     }
 
-    /// Keeps the owner out of its open buffer; `None` if another thread does so already. A heavy fence has to follow.
-    pub(super) fn revoke(&self) -> Option<Revoked<'_, Open<T>>> {
-        self.open.revoke()
-    }
-
-    /// Takes the open buffer, unless the owner is inside, and counts what waits beside it. The buffer isn't counted as
-    /// popped yet. `heavy` tells what the heavy fence said. The caller has begun a mark (I1).
-    pub(super) fn take_revoked(
-        &self,
-        revoked: Revoked<'_, Open<T>>,
-        heavy: bool,
-    ) -> Option<(Open<T>, u64)> {
-        let mut turn = revoked.try_take(heavy).ok()?;
-        let open = self.detach(&mut turn);
-        // Within the turn: what comes later isn't asked for.
-        let in_open = open.as_ref().map_or(0, |buffer| buffer.count());
-        Some((open, self.waiting().saturating_sub(in_open)))
-    }
-
-    /// Revokes and takes the open buffer, waiting for whoever is busy with it. It doesn't wait while the owner is kept out:
-    /// it might lose the processor.
-    pub(super) fn take_open(&self) -> (Open<T>, u64) {
-        let mut snooze = Snooze::new();
-        loop {
-            let taken = self.revoke().and_then(|revoked| {
-                let heavy = heavy();
-                self.take_revoked(revoked, heavy)
-            });
-            match taken {
-                Some(taken) => return taken,
-                None => snooze.wait(),
-            }
-        }
-    }
-
     /// Lets nothing more into the line. The caller has set `closed` and then taken the open buffer.
     pub(super) fn seal(&self) {
         self.shared.line.ring.seal();
@@ -345,16 +311,10 @@ impl<T> Local<T> {
         Some(self.counted(popped))
     }
 
-    /// Takes the oldest buffer of the line, or its first `at_most` items, and overlooks none. The caller has begun a mark
-    /// (I1).
-    pub(super) fn pop_settled(&self, at_most: u64) -> Option<Box<Buffer<T>>> {
-        let popped = self.shared.line.pop_settled(at_most)?;
+    /// Takes the oldest buffer of the line and overlooks none. The caller has begun a mark (I1).
+    pub(super) fn pop_settled(&self) -> Option<Box<Buffer<T>>> {
+        let popped = self.shared.line.settle().pop(u64::MAX)?;
         Some(self.counted(popped))
-    }
-
-    /// Puts what is left of an open buffer to what is popped first.
-    pub(super) fn put_back(&self, buffer: Box<Buffer<T>>) {
-        self.shared.line.put_back(buffer);
     }
 
     /// Puts a value into a buffer that is in no line. The caller owns the node and has begun a mark (I1).
@@ -371,6 +331,10 @@ impl<T> Local<T> {
         // Release: pairs with the Acquire in waiting (O73).
         self.shared.popped.fetch_add(popped.count(), Release);
         popped
+    }
+
+    pub(super) fn line(&self) -> &Line<T> {
+        &self.shared.line
     }
 
     /// Number of items that wait: pushed and not yet handed to the handler.

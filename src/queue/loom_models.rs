@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loom::thread;
 
-use crate::fence::{full, heavy};
+use crate::fence::full;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Relaxed, UnsafeCell};
 
 use super::buffer::Buffer;
@@ -66,14 +66,12 @@ fn pop_all<T>(local: &Local<T>) -> usize {
 
 /// Takes the open buffer, if nobody is busy with it.
 fn try_take<T>(local: &Local<T>) -> Option<Box<Buffer<T>>> {
-    let revoked = local.revoke()?;
-    let heavy = heavy();
-    local.take_revoked(revoked, heavy)?.0
+    local.try_take_open()?.open
 }
 
 /// Drops all that waits.
 fn take_all<T>(local: &Local<T>) -> usize {
-    let (open, _) = local.take_open();
+    let open = local.take_open().open;
     let popped = pop_all(local);
     popped + open.map_or(0, |buffer| finish(local, local.counted(buffer)))
 }
@@ -163,7 +161,7 @@ fn o71_push_beside_another_takers_turn_is_found_or_refused() {
         // Relaxed: as in Core::refuse_pushes.
         closed.store(true, Relaxed);
         full();
-        let (open, _) = local.take_open();
+        let open = local.take_open().open;
         local.seal();
         let mut found = pop_all(&local);
         found += open.map_or(0, |buffer| finish(&local, local.counted(buffer)));
@@ -254,6 +252,39 @@ fn o73_whoever_finds_nothing_waiting_waits_for_what_is_in_hand() {
             assert_eq!(done.get(), 1);
         }
         worker.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o10_whoever_wants_everything_waits_for_a_buffer_that_is_being_split() {
+    loom::model(|| {
+        let local = Arc::new(Local::new(2));
+        let closed = AtomicBool::new(false);
+        let aim = Aim {
+            room: 100,
+            batch: 4,
+            looks: false,
+            now: 0,
+        };
+        for i in 0..2 {
+            // SAFETY: this thread owns the node and keeps no section open.
+            assert!(unsafe { local.store_slow(i, aim, &closed) }.is_ok());
+        }
+        let runner = Arc::new(Local::<i32>::new(2));
+        let (theirs, hand) = (Arc::clone(&local), Arc::clone(&runner));
+        let drainer = thread::spawn(move || {
+            let _mark = hand.handled.running.begin();
+            theirs.pop_part(1).map_or(0, |part| part.items.len())
+        });
+        // As a barrier does.
+        let taken = local.take_open();
+        let mut mine = taken.open.map_or(0, |open| local.counted(open).items.len());
+        while let Some(buffer) = local.pop_settled() {
+            mine += buffer.items.len();
+        }
+        runner.handled.running.wait();
+        // The drainer may come later, and then finds nothing.
+        assert_eq!(drainer.join().expect("no panic") + mine, 2);
     });
 }
 

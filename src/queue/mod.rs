@@ -3,6 +3,29 @@
 //! A [`DropQueue`] takes values from any thread and hands them to a handler in small batches, while they are still warm
 //! in the cache, and bounded in number and time. Its models are the deferred `iput` and the background inode
 //! inactivation of Linux.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `local` | one thread's open buffer and counts; the push |
+//! | `buffer`, `ring`, `line`, `spares` | a batch's items; full buffers on their way to a handler; empty ones on their way back |
+//! | `takeover` | taking over what another thread has open |
+//! | `nodes` | every thread's `local`, also those of threads that have ended |
+//! | `push`, `core`, `drive`, `close` | what a push does beside storing; running batches; the worker; the end |
+//! | `worker` | the thread's sleep and how it is told |
+//!
+//! # Protocol
+//!
+//! A push stores into its thread's open buffer and writes nothing that is shared until the batch is full. Then the buffer
+//! goes to the thread's line, from which the worker, the thread itself or whoever waits pops it. A part-full buffer is
+//! taken over when it is late, or when somebody waits for everything. See `local` for the steps, `core` for who runs
+//! handlers under which mark, `close` for why nothing is lost at the end.
+//!
+//! Full buffers travel by a ring of their own, not by taking the open buffer over: a takeover makes a heavy fence, which
+//! costs more than a batch, and keeps the pusher out meanwhile.
+//!
+//! # Orderings
+//!
+//! O70 to O78; they stand in the files that make them.
 
 mod batch;
 mod buffer;
@@ -20,6 +43,7 @@ mod push;
 mod ring;
 mod spares;
 mod stats;
+mod takeover;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod worker;
@@ -39,6 +63,93 @@ use self::core::Core;
 use self::push::AtLimit;
 
 /// A queue in which values wait to be dropped, or handled, in batches.
+///
+/// Pushing is meant for under a lock: it is short, and runs no handler while fewer of its thread's items wait than may.
+/// What is dropped later is dropped in batches, so a handler can take a shared lock once per batch. That pays where drops
+/// are expensive or contended; a drop that only frees memory is better left where it is.
+///
+/// ```
+/// use graceperiod::queue::{Batch, DropQueue};
+/// use std::sync::{Arc, Mutex};
+///
+/// struct Session {
+///     id: u64,
+/// }
+///
+/// let closed = Arc::new(Mutex::new(Vec::new()));
+/// let log = Arc::clone(&closed);
+/// let queue = DropQueue::builder()
+///     .handler(move |batch: Batch<'_, Session>| {
+///         // One lock for the whole batch.
+///         let mut log = log.lock().unwrap();
+///         log.extend(batch.map(|session| session.id));
+///     })
+///     .build()?;
+///
+/// for id in 0..100 {
+///     queue.push(Session { id }).expect("nobody has stopped the queue");
+/// }
+/// queue.flush();
+/// assert_eq!(closed.lock().unwrap().len(), 100);
+/// # Ok::<(), graceperiod::queue::ConfigError>(())
+/// ```
+///
+/// # Who handles batches, and when
+///
+/// | | [`Drain::Worker`] | [`Drain::Inline`] | [`Drain::Manual`] |
+/// |---|---|---|---|
+/// | full batch | the worker | the push that fills it | [`drain`](Self::drain) |
+/// | item older than `max_delay` | the worker | every 16th push of its thread | |
+/// | thread at its limit | its next push | its next push | its next push |
+/// | left by a thread that ended | the worker | the push that fills another batch, or a new thread | [`drain`](Self::drain) |
+///
+/// Whatever the mode, [`flush`](Self::flush), [`barrier`](Self::barrier), [`stop`](Self::stop), dropping the queue and
+/// a barrier of the attached domain handle what they wait for on the calling thread, unless another thread has begun to.
+///
+/// The worker is one background thread per queue. It is started by the first push, sleeps while the queue is empty, and is
+/// told by the first push after that and by every full batch; pushes that find it awake make no system call. If it can't
+/// be started, batches are handled as under [`Drain::Inline`].
+///
+/// # Bounds
+///
+/// An item *waits* from its push until it is handed to the handler. At most `limit` items of one thread wait. A push that
+/// finds that many handles its thread's oldest batch first, on its own thread, even under a lock of yours: what a handler
+/// locks, don't hold while pushing, or use [`try_push`](Self::try_push). A push runs no handler, passes the limit instead
+/// and counts that in [`QueueStats::limit_hits`], in three cases:
+///
+/// - inside a guard of the [attached](DropQueueBuilder::domain) domain,
+/// - inside a handler or hook of this queue,
+/// - while its thread unwinds from a panic.
+///
+/// The next push outside of them handles as many batches as bring the thread below the limit again. A thread that begins
+/// to push may find what another one left as it ended; then that counts as its own.
+///
+/// # Panics of handlers and destructors
+///
+/// The rest of the batch is dropped, counters stay exact, and the queue goes on. The payload goes to the
+/// [hook](DropQueueBuilder::on_panic), or to where the [attached](DropQueueBuilder::domain) domain's go. Without either
+/// the first is kept: the next `flush` or `barrier` resumes it, or `stop` returns it. Dropping the queue drops it.
+///
+/// # The end
+///
+/// Dropping the queue stops it: everything accepted has been handled, and the worker has ended. Where it can't wait, the
+/// rest is handled a little later: inside the queue's own handler by the thread that runs it or the worker, inside a guard
+/// of the attached domain by the worker if there is one, and inside other foreign code that this crate runs (a destructor
+/// of a domain, a handler of another queue) when that has returned.
+///
+/// # Values must be sendable
+///
+/// They are dropped on other threads:
+///
+/// ```
+/// let queue = graceperiod::queue::DropQueue::new();
+/// queue.push(std::sync::Arc::new(1)).unwrap();
+/// ```
+///
+/// ```compile_fail,E0277
+/// let queue = graceperiod::queue::DropQueue::new();
+/// queue.push(std::rc::Rc::new(1)).unwrap();
+/// ```
 pub struct DropQueue<T: Send + 'static> {
     core: Arc<Core<T>>,
 }

@@ -74,8 +74,7 @@ impl<T: Send + 'static> Nodes<T> {
 
     fn give_up(&self, node: &Node<Local<T>>) {
         if node.value.waiting() > 0 {
-            // Relaxed: a hint.
-            self.left_behind.store(true, Relaxed);
+            self.set_left_behind();
         }
         node.give_up(false);
     }
@@ -98,10 +97,15 @@ impl<T: Send + 'static> Nodes<T> {
             .filter(|node| node.is_abandoned() && node.value.waiting() > 0);
         let first = found.next()?;
         if found.next().is_some() {
-            // Relaxed: as above.
-            self.left_behind.store(true, Relaxed);
+            self.set_left_behind();
         }
         Some(&first.value)
+    }
+
+    /// Makes somebody look for what ended threads have left.
+    pub(super) fn set_left_behind(&self) {
+        // Relaxed: a hint.
+        self.left_behind.store(true, Relaxed);
     }
 }
 

@@ -117,7 +117,12 @@ impl<T: Send + 'static> Core<T> {
         if self.nodes.was_left_behind()
             && let Some(node) = self.nodes.abandoned()
         {
-            self.drain_node(own, node);
+            let _mark = own.handled.running.begin();
+            match node.try_take_open() {
+                Some(taken) => self.drain_taken(own, node, taken),
+                // A push doesn't wait.
+                None => self.nodes.set_left_behind(),
+            }
         }
     }
 

@@ -251,15 +251,16 @@ mod tests {
     #[test]
     fn two_buffers_fit_after_places_were_reserved() {
         let ring = Ring::new(2);
+        assert!(push(&ring, 0));
         for item in 0..20 {
             // SAFETY: this thread is the one pusher.
             unsafe { ring.reserve() };
-            for item in [2 * item, 2 * item + 1] {
+            for item in [2 * item + 1, 2 * item + 2] {
                 // SAFETY: as above, and two places were reserved.
                 assert!(unsafe { ring.push(holding(item)) }.is_ok());
             }
         }
-        for item in 0..40 {
+        for item in 0..=40 {
             assert_eq!(pop(&ring), Some(item));
         }
     }

@@ -106,7 +106,7 @@ fn item_stored_beside_the_open_buffer_counts_against_the_limit() {
     // SAFETY: as above.
     let store = |value| unsafe { local.store(value, 3) };
     assert_eq!(store_slow(1, 3), Ok(Stored::First));
-    let taker = local.revoke().expect("no other taker");
+    let taker = local.open.revoke().expect("no other taker");
     assert_eq!(store_slow(2, 2), Ok(Stored::Full));
     // The taker steps back, as if it had met the owner inside.
     drop(taker);

@@ -183,6 +183,12 @@ impl Worker {
         self.kicked.load(Relaxed) && self.kicked.swap(false, Acquire)
     }
 
+    /// Takes a kick up again that couldn't be followed everywhere.
+    pub(super) fn kick_again(&self) {
+        // Relaxed: the thread's own note to itself.
+        self.kicked.store(true, Relaxed);
+    }
+
     /// Sleeps until told or until `pending` is late; returns whether nothing at all was pending.
     ///
     /// `look` runs after the thread has said that it sleeps. One that found nothing dozes first and parks only if
