@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -1070,4 +1070,41 @@ fn handlers_run_on_pushing_and_waiting_threads_as_told() {
         *threads.lock().unwrap(),
         HashSet::from([thread::current().id()])
     );
+}
+
+#[test]
+fn workers_that_drop_each_others_queue_both_end() {
+    type Item = Box<dyn FnOnce() + Send>;
+    let queue = || {
+        let run = |batch: Batch<'_, Item>| batch.for_each(|item| item());
+        Arc::new(DropQueue::builder().handler(run).build().unwrap())
+    };
+    let (a, b) = (queue(), queue());
+    let meet = Arc::new(Barrier::new(2));
+    let (done, dones) = mpsc::channel();
+    for (queue, other) in [(&a, b.clone()), (&b, a.clone())] {
+        let (meet, done) = (Arc::clone(&meet), done.clone());
+        let item: Item = Box::new(move || {
+            meet.wait();
+            drop(other);
+            done.send(()).unwrap();
+        });
+        assert!(queue.push(item).is_ok());
+    }
+    drop((a, b));
+    for _ in 0..2 {
+        dones.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+}
+
+#[test]
+fn any_limit_can_be_built() {
+    let queue = DropQueue::builder()
+        .batch(1)
+        .limit(usize::MAX)
+        .build()
+        .unwrap();
+    queue.push(1).unwrap();
+    queue.barrier();
+    assert_eq!(queue.stats().dropped, 1);
 }

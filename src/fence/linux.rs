@@ -15,7 +15,7 @@
 
 use crate::sync::{AtomicU8, Relaxed};
 
-use super::{compiler, full};
+use super::full;
 
 /// Whether light fences are full ones for good.
 pub(crate) const ALWAYS_FULL: bool = false;
@@ -27,26 +27,6 @@ const REFUSED: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// The frequent side of an asymmetric pair.
-#[inline]
-pub(crate) fn light() {
-    // Relaxed: whoever decides makes no use of a light fence that came before the decision.
-    if STATE.load(Relaxed) == EXPEDITED {
-        compiler();
-    } else {
-        light_slow();
-    }
-}
-
-#[cold]
-fn light_slow() {
-    if decided() == EXPEDITED {
-        compiler();
-    } else {
-        full();
-    }
-}
-
 /// The rare side of an asymmetric pair. False if it doesn't order with light fences, because the kernel has refused it.
 pub(crate) fn heavy() -> bool {
     match decided() {
@@ -56,7 +36,7 @@ pub(crate) fn heavy() -> bool {
             true
         }
         _ => {
-            // Relaxed: see `light`.
+            // Relaxed: as in `decided`.
             STATE.store(REFUSED, Relaxed);
             full();
             false
@@ -64,7 +44,7 @@ pub(crate) fn heavy() -> bool {
     }
 }
 
-/// Whether light fences are full ones at present.
+/// Whether light fences are full ones at present. Whoever makes one asks first.
 #[inline]
 pub(crate) fn is_light_full() -> bool {
     decided() != EXPEDITED
@@ -72,7 +52,7 @@ pub(crate) fn is_light_full() -> bool {
 
 #[inline]
 fn decided() -> u8 {
-    // Relaxed: see `light`.
+    // Relaxed: the state guards no data, and nobody relies on a light fence that came before a decision.
     match STATE.load(Relaxed) {
         UNKNOWN => decide(),
         state => state,

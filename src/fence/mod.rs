@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use crate::sync::{compiler_fence, fence};
 
 pub(crate) use biased::{Biased, Revoked, Section, Taken};
-pub(crate) use system::{ALWAYS_FULL, heavy, is_light_full, light};
+pub(crate) use system::{ALWAYS_FULL, heavy, is_light_full};
 
 /// Orders everything before with everything after, against every other fence of this module.
 #[inline]

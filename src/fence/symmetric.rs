@@ -5,12 +5,6 @@ use super::full;
 /// Whether light fences are full ones for good.
 pub(crate) const ALWAYS_FULL: bool = true;
 
-/// The frequent side of an asymmetric pair.
-#[inline]
-pub(crate) fn light() {
-    full();
-}
-
 /// The rare side of an asymmetric pair. True: it orders with light fences.
 #[inline]
 pub(crate) fn heavy() -> bool {

@@ -44,7 +44,7 @@ impl Settings {
         let batches = self.limit / self.batch as u64;
         let most = QUEUE_PLACES as u64;
         // It fits: at most QUEUE_PLACES.
-        ((batches + 2).min(most) as usize).next_power_of_two()
+        (batches.saturating_add(2).min(most) as usize).next_power_of_two()
     }
 }
 

@@ -66,8 +66,9 @@ impl<T: Send + 'static> Core<T> {
     }
 
     fn close_here(&self) {
-        if self.is_inside_guard() {
-            // A handler on another thread may wait for this guard's end, so nobody is waited for.
+        if self.is_inside_guard() || frame::is_open() {
+            // A handler on another thread may wait for this guard's end, or for its own turn to close a queue on this
+            // thread, so nobody is waited for.
             if !self.worker.finish() {
                 self.empty(&self.nodes.lend());
             }

@@ -165,6 +165,8 @@ impl Worker {
         if let Some(join) = join
             && join.thread().id() != thread::current().id()
         {
+            // Whoever has just called it awake may find no handle any more by which to unpark it.
+            join.thread().unpark();
             // The thread catches what foreign code throws, so there is no panic to pass on.
             let _ended = join.join();
         }

@@ -21,15 +21,17 @@
 //!
 //! O27: see `takeover`. O28: see `retire`.
 
-use crate::fence;
+use crate::fence::{self, Revoked, Taken};
 use crate::reclaim::Stage;
-use crate::sync::{AcqRel, Arc, AtomicUsize, Release};
-use crate::thread::{Snooze, frame};
+use crate::sync::{AcqRel, Arc, AtomicUsize, Release, thread};
+use crate::thread::{Node, Snooze, frame};
 use crate::tuning::DRAIN_ROUNDS;
 
+use super::backlog::Backlog;
 use super::batch::List;
 use super::clock::Attempt;
 use super::core::{Core, Mine};
+use super::record::Record;
 use super::stats::Drained;
 
 impl Core {
@@ -133,15 +135,38 @@ impl Core {
         let revoked: Vec<_> = self
             .records
             .iter()
-            .map(|node| (&node.value.own, node.value.own.backlog.revoke_waiting()))
+            .map(|node| (node, node.value.own.backlog.revoke_waiting()))
             .collect();
         // Orders all the revocations before the looks at the owners (O3).
         let heavy = fence::heavy();
         let mut hand = List::default();
-        for (own, revoked) in revoked {
-            hand.append(&mut self.empty(own, revoked.take(heavy)));
+        for (node, revoked) in revoked {
+            let own = &node.value.own;
+            hand.append(&mut self.empty(own, self.take(node, revoked, heavy)));
         }
         hand
+    }
+
+    /// Waits for the owner's section to end. If the kernel has refused the heavy fence, only a section with a full fence
+    /// tells whether the owner is outside: this thread makes one itself, and stands in for owners that have gone.
+    fn take<'a>(
+        &self,
+        node: &'a Node<Record>,
+        revoked: Revoked<'a, Backlog>,
+        heavy: bool,
+    ) -> Taken<'a, Backlog> {
+        let mut revoked = revoked;
+        loop {
+            match revoked.try_take(heavy) {
+                Ok(taken) => return taken,
+                Err(again) => revoked = again,
+            }
+            if !heavy {
+                let _own = self.registered().map(|_| drop(self.mine().section()));
+                self.stand_in(node);
+            }
+            thread::yield_now();
+        }
     }
 
     fn run_all(&self, mine: &Mine<'_>, mut hand: List) {
@@ -183,7 +208,7 @@ impl<'a> Announced<'a> {
         // AcqRel: pairs with the Acquire in take_over (O27).
         barriers.fetch_add(1, AcqRel);
         // Orders the count before the look at the marks (O27).
-        fence::heavy();
+        fence::full();
         Self(barriers)
     }
 }

@@ -40,7 +40,7 @@ use crossbeam_utils::CachePadded;
 use crate::counter::Shared;
 use crate::fence;
 use crate::sync::{AcqRel, Acquire, AtomicPtr, AtomicU64, Relaxed, Release, now};
-use crate::thread::Registry;
+use crate::thread::{Node, Registry};
 use crate::tuning::PARK_AFTER;
 
 use super::epoch::Epoch;
@@ -232,6 +232,9 @@ impl Clock {
                         .store(ptr::from_ref(record).cast_mut(), Release);
                     return Attempt::Inside;
                 }
+                if parks.is_none() && park_abandoned(node) {
+                    continue;
+                }
                 if parks.is_none() {
                     attempt = Attempt::Unheard;
                     break;
@@ -245,4 +248,15 @@ impl Clock {
         self.scanned.store(scanned, Relaxed);
         attempt
     }
+}
+
+/// Parks the idle word of a record whose thread has gone, as its owner for a moment. That takes no heavy fence: whoever
+/// claims the record next enters from the parked word.
+fn park_abandoned(node: &Node<Record>) -> bool {
+    let claimed = node.is_abandoned() && node.try_claim(Record::is_unused);
+    if claimed {
+        node.value.park_own();
+        node.give_up(false);
+    }
+    claimed
 }

@@ -179,7 +179,21 @@ impl Core {
             |record| record.is_unused() && !record.own.backlog.is_revoked(),
         );
         node.value.note_owner();
+        // Orders the claim before the section's look at `closed` (O28).
+        fence::full();
         node
+    }
+
+    /// Does in the place of a thread that has gone what only an owner may: parks its word and makes a section with a full
+    /// fence, for those whom the kernel refused a heavy fence.
+    pub(super) fn stand_in(&self, node: &Node<Record>) {
+        if node.is_abandoned() && node.try_claim(Record::is_unused) {
+            let mine = Mine {
+                record: &node.value,
+                borrowed: Some(node),
+            };
+            let _section = mine.section();
+        }
     }
 
     /// Enters on the calling thread's record, or on one that lasts as long as the guard.
@@ -222,7 +236,8 @@ impl Core {
     fn is_inside_orphan(&self) -> bool {
         self.records
             .iter()
-            .any(|node| node.value.is_own() && !node.value.observe().is_idle())
+            // The word first: if another thread has claimed the record since, its busy word brings its number along.
+            .any(|node| !node.value.observe().is_idle() && node.value.is_own())
     }
 
     /// Makes an attempt at a grace period unless one was made just now.
@@ -242,6 +257,7 @@ impl Home for Core {
     unsafe fn take_back(&self, node: NonNull<()>) {
         // SAFETY: (1) and I1: the thread's own node in `self.records`.
         let node = unsafe { node.cast::<Node<Record>>().as_ref() };
+        node.value.park_own();
         // Its backlog stays in it, for whoever comes by or claims the node next.
         node.give_up(!node.value.is_unused());
     }
@@ -282,6 +298,7 @@ impl Drop for Mine<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(node) = self.borrowed {
+            node.value.park_own();
             node.give_up(!node.value.is_unused());
         }
     }

@@ -177,6 +177,16 @@ impl Record {
         }
     }
 
+    /// Parks the owner's own word, if it is idle, since nobody knows when it will be used again; only the owner may call
+    /// it. It needs no heavy fence: the owner's last guard is behind it.
+    pub(super) fn park_own(&self) {
+        let word = self.own_word();
+        if word.is_idle() && word != word.parked() {
+            // Whoever was faster has parked it as well.
+            let _parked = self.park(word);
+        }
+    }
+
     /// Parks an idle word that a driver has seen, after its heavy fence. False if the word has moved on.
     pub(super) fn park(&self, seen: Word) -> bool {
         // AcqRel: Release hands on to later drivers that trust the parked word; Acquire pairs with the owner's last

@@ -2,7 +2,7 @@
 //!
 //! # Orderings
 //!
-//! - O27: a mark, light fence, load of `barriers` | `barriers + 1`, heavy fence, wait for marks (see `barrier`): whoever
+//! - O27: a mark, full fence, load of `barriers` | `barriers + 1`, full fence, wait for marks (see `barrier`): whoever
 //!   moves batches sees the barrier and lets them lie, or the barrier waits until they have been moved.
 
 use crate::fence::{self, Taken};
@@ -30,8 +30,8 @@ impl Core {
     /// Adopts the backlogs of threads that have exited, or that have opened no batch since `oldest`.
     pub(super) fn take_over(&self, mine: &Mine<'_>, oldest: u64) {
         let _mark = mine.own.running.begin();
-        // Orders the mark before the look at the barriers (O27).
-        fence::light();
+        // Orders the mark before the look at the barriers (O27). Full, since a heavy fence may be refused.
+        fence::full();
         // Acquire: pairs with the barrier's read-modify-write (O27).
         if self.barriers.load(Acquire) != 0 {
             return;

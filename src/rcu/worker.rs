@@ -25,15 +25,15 @@ impl Worker {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let (core, stopped) = (Arc::clone(core), Arc::clone(&stop));
+        let (inner, stopped) = (Arc::clone(core), Arc::clone(&stop));
         let thread = thread::Builder::new().name(name).spawn(move || {
-            *core.worker.lock() = Some(thread::current());
             // Acquire: pairs with the Release in stop (O29).
             while !stopped.load(Acquire) {
-                park_timeout(core.config.max_delay);
-                core.tick();
+                park_timeout(inner.config.max_delay);
+                inner.tick();
             }
         })?;
+        *core.worker.lock() = Some(thread.thread().clone());
         Ok(Self { stop, thread })
     }
 

@@ -46,6 +46,31 @@ impl<T> Node<T> {
             .store(if orphan { ORPHAN } else { FREE }, Release);
     }
 
+    /// Claims this very node, if nobody owns it and `usable` accepts it.
+    pub(crate) fn try_claim(&self, usable: impl Fn(&T) -> bool) -> bool {
+        // Relaxed: only a hint; the compare-exchange decides.
+        let state = self.state.load(Relaxed);
+        // Acquire: pairs with the Release in give_up (O12).
+        // Relaxed on failure: nothing is read.
+        if state == USED
+            || !usable(&self.value)
+            || self
+                .state
+                .compare_exchange(state, USED, Acquire, Relaxed)
+                .is_err()
+        {
+            return false;
+        }
+        // Once more, now that nobody else can: between the look and the exchange another thread may have claimed the node,
+        // entered a guard on it and orphaned it again.
+        let claimed = usable(&self.value);
+        if !claimed {
+            // Release: as in give_up (O12).
+            self.state.store(state, Release);
+        }
+        claimed
+    }
+
     /// Whether no thread owns the node.
     pub(crate) fn is_abandoned(&self) -> bool {
         // Acquire: pairs with the Release in give_up (O12).
@@ -75,24 +100,8 @@ impl<T> Registry<T> {
     /// `usable` must refuse an orphan that something of its late owner's still uses.
     pub(crate) fn claim(&self, make: impl FnOnce() -> T, usable: impl Fn(&T) -> bool) -> &Node<T> {
         for node in self {
-            // Relaxed: only a hint; the compare-exchange decides.
-            let state = node.state.load(Relaxed);
-            let claimable = state != USED && usable(&node.value);
-            // Acquire: pairs with the Release in Node::give_up (O12).
-            // Relaxed on failure: nothing is read.
-            if claimable
-                && node
-                    .state
-                    .compare_exchange(state, USED, Acquire, Relaxed)
-                    .is_ok()
-            {
-                // Once more, now that nobody else can: between the look and the exchange another thread may have claimed
-                // the node, entered a guard on it and orphaned it again.
-                if usable(&node.value) {
-                    return node;
-                }
-                // Release: as in give_up (O12).
-                node.state.store(state, Release);
+            if node.try_claim(&usable) {
+                return node;
             }
         }
         self.push(make())
