@@ -179,8 +179,6 @@ impl Core {
             |record| record.is_unused() && !record.own.backlog.is_revoked(),
         );
         node.value.note_owner();
-        // Orders the claim before the section's look at `closed` (O28).
-        fence::full();
         node
     }
 
