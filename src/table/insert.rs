@@ -15,7 +15,6 @@ use super::error::{DuplicateVacant, TableInsertError};
 use super::index::{Index, RefOf, VacantOf};
 use super::name::checked;
 use super::namesakes::Namesakes;
-use super::node::TableNode;
 use super::object::node_of;
 
 /// A locked bucket in which nobody has the key.
@@ -25,25 +24,18 @@ struct Place<'t> {
 }
 
 impl Place<'_> {
-    /// Takes the node for this place; false if it is in a table.
-    fn claim(&self, table: u64, node: &TableNode) -> bool {
-        let claimed = node.claim(table);
-        if claimed {
-            node.set_hash(self.hash);
-        }
-        claimed
-    }
-
-    /// Links an object that was claimed for this place, and gives its count to the table.
+    /// Links an object and gives its count to the table.
     ///
     /// # Safety
     ///
-    /// 1. Its node was claimed by [`claim`](Self::claim), and is what `checked` approved.
+    /// 1. Its node is what `checked` approved, and was claimed for the table after this place was found.
     /// 2. Its slot is one of the table's slab.
     unsafe fn fill<I: Index>(mut self, object: RefOf<I>) {
         let slot = object.into_slot();
         // SAFETY: the count, now the table's, keeps the page.
         let node = unsafe { node_of::<I>(slot) };
+        // SAFETY: as above; a real node is there (1).
+        unsafe { node.as_ref() }.set_hash(self.hash);
         // SAFETY: the table's count keeps the page until after the unlink; the page is retired in the domain, which then
         // waits for its guards (2). The node was claimed (1).
         unsafe { self.bucket.link(node) };
@@ -76,7 +68,7 @@ impl<I: Index, H: BuildHasher> Table<I, H> {
                 });
             }
         };
-        if !place.claim(self.id, node) {
+        if !node.claim(self.id) {
             drop(place);
             return Err(TableInsertError::InTable(object));
         }
@@ -89,8 +81,8 @@ impl<I: Index, H: BuildHasher> Table<I, H> {
     /// Publishes a value in a reserved slot and puts the object into the table, in one step: who is refused has published
     /// nothing, and who finds the key finds the object.
     ///
-    /// Returns a reference beside the table's own. The identity must be set in the stable part, as for
-    /// [`insert`](Self::insert); an identity in the value doesn't hinder.
+    /// Returns a reference beside the table's own. The identity must be set, as for [`insert`](Self::insert), or come with
+    /// the value.
     ///
     /// # Errors
     ///
@@ -117,8 +109,7 @@ impl<I: Index, H: BuildHasher> Table<I, H> {
                 });
             }
         };
-        // A table gives its node back before its count, so a free slot's node is free.
-        assert!(place.claim(self.id, node), "a vacant slot is in no table");
+        node.claim_vacant(self.id);
         let object = vacant.publish(value);
         let own = object.clone();
         // SAFETY: claimed and checked; the slab is the table's.

@@ -16,8 +16,8 @@
 //!
 //! Writer: lock the bucket (a bit in the head), see that the key isn't there (`insert`), claim the node, set its hash,
 //! link it at the head, begin the term, unlock. Or: end the term, unlink, unlock, give the node back, then the count. An
-//! object is in the table from the begin of its term to the end: both happen under the lock, and while the head leads to
-//! it.
+//! object is in the table from the beginning of its term to the end: both come under the lock, and while the head leads to
+//! the node.
 //!
 //! Foreign code (hash, comparison, closures, destructors) runs without a lock.
 //!
@@ -27,29 +27,29 @@
 //!   unlink and the end of the term.
 //! - I2: what is linked is the node of a slot of the table's slab at the index's offset, and a real node is there:
 //!   insertion checks both.
-//! - I3: **a node that a reader stands on was linked at some time since its guard was entered.** Therefore its page is
-//!   mapped until the guard goes: the object was counted while it was linked (I1), so the page was retired later, and the
-//!   domain waits for the guard.
+//! - I3: **no reader comes to a node by a term that ended before its guard was entered** ("before" is happens-before). So
+//!   its page is there: a page is retired after every term of its nodes has ended (I1), and the domain either waits for
+//!   the guard, or all of that came before it.
 //!
-//!   By induction along the walk. The first node is a member by the head. A node's `next` was written while the node was
-//!   linked or about to be, under the lock of its bucket, and named a node that was linked there then. It is frozen by the
-//!   unlink (the node's own or its successor's, whichever comes first), and the reader's node was linked since the guard
-//!   was entered, so the writing that the reader sees was in force at some time since then; and its successor linked with
-//!   it. A `next` that dangles is one of a node that was unlinked before its successor's page was retired: a reader that
-//!   entered since doesn't come to it, and the next insertion overwrites it first.
-//! - I4: **who comes to its own bucket's end has passed every object that was a member throughout the walk.** Nodes enter
-//!   at the head only, so the order of a chain never changes, and what is before an object K stays so. A reader before K
-//!   goes on to what was linked before K when it was linked, until it comes to K; or to a node that was linked elsewhere
-//!   since, from where a way back into this bucket begins at a node that was linked here later than K, which is before K.
-//!   For this each `next` must be read as new as the pointer that led there, hence O62.
+//!   Only one pointer leads to a node in its term: the head, or the `next` of the node before it, in a term of the same
+//!   bucket. The unlink overwrites that pointer, unless the other node's term ended first; then that one ended before the
+//!   guard, too, nobody comes to the node by it (by induction over the order of the unlinks), and the next link of the
+//!   node overwrites its `next` before the node can be come to again. Whoever comes to a node reads its `next` at least
+//!   as new as the pointer that led there (O60, O62). What is overwritten before the guard isn't read inside it.
+//! - I4: **who comes to its own bucket's end has passed every object that was a member throughout the walk.** Let K be
+//!   one. Nodes enter at the head only, so the order of a chain never changes, and each term of this bucket that began
+//!   after K's stands before K. The head leads to K or to such a term, and such a term leads to another one or to K. If
+//!   the node has been linked again by the time its `next` is read, that term began after K's as well: in this bucket it
+//!   stands before K, and from another bucket the walk comes back only by nodes that were linked here later still, or
+//!   ends there. So the walk can't come to the end of this bucket without K.
 //!
 //! # Orderings
 //!
-//! - O60: `Locked::link` and the unlock (Release) -> the protected load of the head (Acquire): the
-//!   nodes' content, and that of their pages.
+//! - O60: `Locked::link` and the unlock (Release) -> the protected load of the head (Acquire): the nodes' content, and that
+//!   of their pages.
 //! - O61: the unlock (Release) -> `Head::try_lock` (Acquire): the chain.
-//! - O62: `TableNode::set_next` (Release) -> `next` (Acquire): the next node's content, above all *its*
-//!   `next`: an old one could end in the reader's own bucket.
+//! - O62: `TableNode::set_next` (Release) -> `next` (Acquire): the next node's content, above all *its* `next`: an old one
+//!   could end in the reader's own bucket.
 //! - O63: `release` of a node (Release) -> `claim` (Acquire): the last table's look at `next` comes before the next
 //!   table's writing.
 //! - O64: `begin_term` (Release) -> `term_in` (Acquire): the object's identity in this term, its owner, and that the head

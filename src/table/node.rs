@@ -72,6 +72,14 @@ impl TableNode {
             .is_ok()
     }
 
+    /// Takes the node of a vacant slot for a table: no table can have it, since each gives the node back before the count.
+    pub(super) fn claim_vacant(&self, table: u64) {
+        // Relaxed: whoever reserved the slot comes after the drop of its last count, and that after the release (O63).
+        debug_assert_eq!(self.owner.load(Relaxed), 0, "a vacant slot is in no table");
+        // Relaxed: nobody else claims it meanwhile; readers learn of it with the term.
+        self.owner.store(table, Relaxed);
+    }
+
     /// Gives the node back, after its term.
     pub(super) fn release(&self) {
         // Release: pairs with the Acquire in claim (O63).
