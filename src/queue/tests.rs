@@ -144,7 +144,8 @@ fn settling_inside_the_handler_says_what_to_do() {
 
 #[test]
 fn buffers_go_round() {
-    let (queue, _) = noting(DropQueue::builder().drain(Drain::Inline));
+    let builder = DropQueue::builder().drain(Drain::Inline).max_delay(NEVER);
+    let (queue, _) = noting(builder);
     (0..64).for_each(|i| queue.push(i).expect("open"));
     let own = queue.core.nodes.find().expect("it has pushed");
     let before = own.value.spares();
