@@ -105,7 +105,40 @@ fn spin() {
     (0..60).for_each(|_| std::hint::spin_loop());
 }
 
-fn stress(writers: usize, seconds: Duration) -> (u64, u64) {
+/// A reader's habit.
+type Habit = fn(&Stage);
+
+/// Busy, with its stores held up, and looks for a while.
+fn busy(stage: &Stage) {
+    stage.until_stopped(|| {
+        stage.clog();
+        stage.read(0, spin);
+    });
+}
+
+/// Idles between reads, for longer than a driver waits before it parks the word.
+fn idle(stage: &Stage) {
+    stage.until_stopped(|| {
+        (0..20).for_each(|_| stage.read(0, spin));
+        thread::sleep(Duration::from_micros(60));
+    });
+}
+
+/// Gives the processor away inside.
+fn yielding(stage: &Stage) {
+    stage.until_stopped(|| stage.read(0, thread::yield_now));
+}
+
+/// Is born, reads a little, and dies.
+fn short_lived(stage: &Stage) {
+    stage.until_stopped(|| {
+        thread::scope(|inner| {
+            inner.spawn(|| (0..50).for_each(|_| stage.read(1, || ())));
+        });
+    });
+}
+
+fn stress(writers: usize, habits: &[Habit], seconds: Duration) -> (u64, u64) {
     let initial = [Object::new(ALIVE), Object::new(ALIVE)];
     let objects: Vec<Vec<_>> = (0..writers)
         .map(|_| (0..8).map(|_| Object::new(POISON)).collect())
@@ -121,30 +154,9 @@ fn stress(writers: usize, seconds: Duration) -> (u64, u64) {
     };
     let periods = thread::scope(|scope| {
         let stage = &stage;
-        // Busy, with its stores held up, and looks for a while.
-        scope.spawn(|| {
-            stage.until_stopped(|| {
-                stage.clog();
-                stage.read(0, spin);
-            });
-        });
-        // Idles between reads, for longer than a driver waits before it parks the word.
-        scope.spawn(|| {
-            stage.until_stopped(|| {
-                (0..20).for_each(|_| stage.read(writers - 1, spin));
-                thread::sleep(Duration::from_micros(60));
-            });
-        });
-        // Gives the processor away inside.
-        scope.spawn(|| stage.until_stopped(|| stage.read(0, thread::yield_now)));
-        // Is born, reads a little, and dies.
-        scope.spawn(|| {
-            stage.until_stopped(|| {
-                thread::scope(|inner| {
-                    inner.spawn(|| (0..50).for_each(|_| stage.read(writers - 1, || ())));
-                });
-            });
-        });
+        for habit in habits {
+            scope.spawn(move || habit(stage));
+        }
         let writers: Vec<_> = objects
             .iter()
             .enumerate()
@@ -167,9 +179,15 @@ fn stress(writers: usize, seconds: Duration) -> (u64, u64) {
 fn no_reader_sees_memory_that_a_grace_period_gave_back() {
     let seconds = std::env::var("GRACEPERIOD_STRESS_SECONDS");
     let seconds = seconds.map_or(2, |text| text.parse().expect("a number of seconds"));
-    let half = Duration::from_secs(seconds) / 2;
-    for writers in [1, 2] {
-        let (periods, bad) = stress(writers, half);
+    let third = Duration::from_secs(seconds) / 3;
+    // One reader against one writer leaves each a processor, which is where a missing fence shows soonest.
+    let scenes: [(usize, &[Habit]); 3] = [
+        (1, &[busy]),
+        (1, &[busy, idle]),
+        (2, &[busy, idle, yielding, short_lived]),
+    ];
+    for (writers, habits) in scenes {
+        let (periods, bad) = stress(writers, habits, third);
         println!("{writers} writers: {periods} grace periods");
         assert_eq!(bad, 0, "bad reads in {periods} grace periods");
         assert!(periods > 0);
