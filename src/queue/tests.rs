@@ -1,9 +1,8 @@
 //! Claims about a queue's inside.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Relaxed, thread};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Relaxed, thread};
 
 use crate::reclaim::Stage;
 
@@ -21,7 +20,7 @@ fn noting(
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let queue = builder.handler(move |batch: Batch<'_, u32>| {
-        let mut noted = noted.lock().expect("no panic");
+        let mut noted = noted.lock();
         noted.push((batch.len(), thread::current().id()));
     });
     (queue.build().expect("the numbers are fine"), seen)
@@ -34,11 +33,11 @@ fn pushes_drain_inline_if_the_worker_cannot_be_started() {
     queue.core.worker.fail();
     (0..32).for_each(|i| queue.push(i).expect("open"));
     let here = thread::current().id();
-    assert_eq!(*seen.lock().expect("no panic"), [(32, here)]);
+    assert_eq!(*seen.lock(), [(32, here)]);
     queue.push(0).expect("open");
     thread::sleep(2 * delay);
     (0..16).for_each(|i| queue.push(i).expect("open"));
-    assert_eq!(*seen.lock().expect("no panic"), [(32, here), (17, here)]);
+    assert_eq!(*seen.lock(), [(32, here), (17, here)]);
     // Nobody to tell, and nobody to wait for.
     queue.kick();
     queue.stop().expect("no panic");
@@ -51,7 +50,7 @@ fn limit_is_exact_while_others_take_the_buffers_away() {
         let queue = &queue;
         let stop = &AtomicBool::new(false);
         thread::scope(|scope| {
-            scope.spawn(move || {
+            let taker = scope.spawn(move || {
                 // Relaxed: a hint.
                 while !stop.load(Relaxed) {
                     queue.kick();
@@ -70,6 +69,7 @@ fn limit_is_exact_while_others_take_the_buffers_away() {
             }
             // Relaxed: a hint.
             stop.store(true, Relaxed);
+            taker.join().expect("no panic");
         });
         let stats = queue.stats();
         assert_eq!(
@@ -85,7 +85,7 @@ fn batches_are_full_at_the_limit() {
     let builder = DropQueue::builder().drain(Drain::Manual).max_delay(NEVER);
     let (queue, seen) = noting(builder.batch(8).limit(20));
     (0..1_000).for_each(|i| queue.push(i).expect("open"));
-    let seen = seen.lock().expect("no panic");
+    let seen = seen.lock();
     assert!(seen.iter().all(|batch| batch.0 == 8), "{seen:?}");
 }
 
