@@ -25,7 +25,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         heavy();
         let (free, waiting) = {
             let mut depot = self.depot.lock();
-            self.take_over_all(&mut depot);
+            // The first that fails has fenced what this thread may.
+            let _ = self.take_over_all(&mut depot) || self.take_over_all(&mut depot);
             (depot.close(), depot.is_waiting())
         };
         if waiting {

@@ -159,7 +159,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             let quiet = self.growth.quiet();
             let mut waiting = false;
             let found = self.refill(cache, |depot| {
-                self.take_over_all(depot);
+                let _ = self.take_over_all(depot);
                 waiting = depot.is_waiting();
             });
             if let Some(slot) = found {

@@ -36,17 +36,37 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
                 all = false;
             }
         }
+        if !heavy {
+            self.fence_idle();
+        }
         all
     }
 
+    /// The system has refused the heavy fence: only a section with a full fence tells that an owner is outside. Makes one
+    /// for the calling thread, and in the place of threads that have gone.
+    #[cold]
+    fn fence_idle(&self) {
+        if let Some(cache) = self.find_cache() {
+            // SAFETY: the thread's own cache, and no section of it is open.
+            drop(unsafe { cache.enter() });
+        }
+        for node in &self.caches {
+            if node.is_abandoned() && node.try_claim(|_| true) {
+                // SAFETY: claimed, so it is this thread's own for now.
+                drop(unsafe { node.value.enter() });
+                node.give_up(false);
+            }
+        }
+    }
+
     /// Takes all threads' magazines back into the depot, as far as they can be had.
-    pub(super) fn take_over_all(&self, depot: &mut Open<'_, S, V, P, D>) {
+    pub(super) fn take_over_all(&self, depot: &mut Open<'_, S, V, P, D>) -> bool {
         self.take_over(|magazines| {
             for chain in magazines.take_clean() {
                 depot.put(chain);
             }
             self.take_dead(magazines, depot);
-        });
+        })
     }
 
     /// Takes one thread's dead slots back into the depot.
@@ -90,6 +110,9 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     ) {
         // A cache of its own, since a mark has one writer and this thread may have none.
         let node = self.caches.claim(Cache::new, |_| true);
+        // For those whom the system has refused a heavy fence.
+        // SAFETY: just claimed.
+        drop(unsafe { node.value.enter() });
         let mark = node.value.running.begin();
         let dead = take(&mut self.depot.lock());
         self.drop_ripe(dead, &node.value);

@@ -54,7 +54,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         if depot.is_closed() {
             return None;
         }
-        self.take_over_all(&mut depot);
+        let _ = self.take_over_all(&mut depot);
         let [stored, given] = depot.take_clean();
         let exhausted = depot.take_exhausted();
         let lists = [stored, given, exhausted].map(|list| self.count_by_page(list));

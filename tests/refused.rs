@@ -1,0 +1,99 @@
+//! The kernel refuses `membarrier` to a process that has used it: what idled unfenced then must not hang anybody.
+//!
+//! One test in a process of its own, since a seccomp filter can't be taken off.
+#![cfg(target_os = "linux")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use graceperiod::{AfterGrace, Domain, Slab};
+
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Has the kernel answer EPERM to `membarrier`, on all threads, for good.
+fn refuse_membarrier() {
+    const SET_MODE_FILTER: libc::c_long = 1;
+    const ALL_THREADS: libc::c_long = 1;
+    let step = |code: u32, jf: u8, k: u32| libc::sock_filter {
+        code: u16::try_from(code).expect("a BPF code"),
+        jt: 0,
+        jf,
+        k,
+    };
+    let number = u32::try_from(libc::SYS_membarrier).expect("a small number");
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: u16::try_from(steps.len()).expect("four"),
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: takes integers only.
+    let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(done, 0);
+    // SAFETY: the program and its steps live beyond the call, which copies them.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            SET_MODE_FILTER,
+            ALL_THREADS,
+            &raw const program,
+        )
+    };
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn nobody_waits_for_oneself_or_for_threads_that_have_gone() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let counted = || Counted(Arc::clone(&dropped));
+    let boxes = Domain::new();
+    let [kept, closed] = [(), ()].map(|()| {
+        let domain = Domain::new();
+        let slab: Slab<u32, Counted, AfterGrace, Domain> =
+            Slab::builder().domain(&domain).build(|_| 0);
+        (domain, slab)
+    });
+    let use_all = || {
+        drop(boxes.enter());
+        boxes.retire(Box::new(counted()));
+        drop(kept.1.insert(counted()));
+        drop(closed.1.insert(counted()));
+    };
+    use_all();
+    thread::scope(|scope| scope.spawn(use_all).join().expect("no panic"));
+    refuse_membarrier();
+    // A hang must end the run with a word, which a thread that waits for ever can't say itself.
+    let (done, dones) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        if dones.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("somebody waits for ever after membarrier was refused");
+            std::process::exit(1);
+        }
+    });
+    boxes.barrier();
+    assert_eq!(dropped.load(SeqCst), 2);
+    kept.0.barrier();
+    assert_eq!(dropped.load(SeqCst), 4);
+    drop(closed.1);
+    assert_eq!(closed.0.drain().left, 0);
+    assert_eq!(dropped.load(SeqCst), 6);
+    boxes.synchronize();
+    drop((boxes, kept, closed.0, done));
+}
