@@ -82,11 +82,6 @@ unsafe fn unboxed<T>(ptr: *mut T) -> T {
     *unsafe { Box::from_raw(ptr) }
 }
 
-unsafe fn drop_box<T>(ptr: NonNull<()>) {
-    // SAFETY: the cell retires only boxes of its own type, once (I2).
-    drop(unsafe { Box::from_raw(ptr.cast::<T>().as_ptr()) });
-}
-
 impl<T: Send + Sync + 'static> RcuOption<T> {
     /// Makes an empty cell in the global domain.
     #[must_use]
@@ -154,6 +149,22 @@ impl<T: Send + Sync + 'static, D: ReadSection> RcuOption<T, D> {
         !old.is_null()
     }
 
+    /// As [`replace`](Self::replace), unless the calling thread has retired as much as it may; then the cell stays as it
+    /// is and `value` comes back.
+    ///
+    /// What is done about the limit first, [`OnLimit`](crate::OnLimit) says.
+    ///
+    /// # Errors
+    ///
+    /// Fails at the domain's limit, in objects or bytes.
+    pub fn try_replace(&self, value: Option<T>) -> Result<(), Option<T>> {
+        if !D::has_room(&self.domain) {
+            return Err(value);
+        }
+        self.replace(value);
+        Ok(())
+    }
+
     /// Replaces the value if it is still the very one that `current` refers to, else hands `value` back.
     ///
     /// # Errors
@@ -211,8 +222,9 @@ impl<T: Send + Sync + 'static, D: ReadSection> RcuOption<T, D> {
 impl<T: 'static, D: ReadSection> RcuOption<T, D> {
     fn retire(&self, old: *mut T) {
         if let Some(old) = NonNull::new(old) {
-            // SAFETY: taken out of the cell, so no later reader reaches it, and dropped once (I2).
-            unsafe { D::retire_raw(&self.domain, old.cast(), drop_box::<T>, size_of::<T>()) };
+            // SAFETY: taken out of the cell, so no later reader reaches it, and dropped once (I2). Every way to put a value
+            // in asks that it be `Send`.
+            unsafe { D::retire_box(&self.domain, old) };
         }
     }
 }
@@ -258,6 +270,35 @@ impl<T: Send + Sync + 'static, D: ReadSection> RcuCell<T, D> {
     /// May run ready destructors and wait at the limit, as [`retire`](crate::retire) says.
     pub fn replace(&self, value: T) {
         self.0.replace(Some(value));
+    }
+
+    /// As [`replace`](Self::replace), unless the calling thread has retired as much as it may; then the cell stays as it
+    /// is and `value` comes back.
+    ///
+    /// What is done about the limit first, [`OnLimit`](crate::OnLimit) says.
+    ///
+    /// # Errors
+    ///
+    /// Fails at the domain's limit, in objects or bytes.
+    ///
+    /// ```
+    /// use graceperiod::{Domain, OnLimit, RcuCell};
+    ///
+    /// let domain = Domain::builder().limit_objects(64).on_limit(OnLimit::Fail).build();
+    /// let cell = RcuCell::new_in(0, &domain);
+    /// let reader = domain.enter();
+    /// let refused = (1..).find(|n| cell.try_replace(*n).is_err());
+    /// assert_eq!(refused, Some(65));
+    /// drop(reader);
+    /// domain.barrier();
+    /// assert!(cell.try_replace(65).is_ok());
+    /// ```
+    pub fn try_replace(&self, value: T) -> Result<(), T> {
+        if !D::has_room(&self.0.domain) {
+            return Err(value);
+        }
+        self.replace(value);
+        Ok(())
     }
 
     /// Replaces the value if it is still the very one that `current` refers to, else hands `value` back.

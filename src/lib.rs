@@ -81,8 +81,8 @@ pub use queue::{
     Batch, ConfigError, Drain, DropQueue, DropQueueBuilder, QueueStats, Rejected, TryPushError,
 };
 pub use rcu::{
-    Domain, DomainBuilder, DomainRef, DomainStats, Drained, DropValues, Global, GracePeriod, Guard,
-    OnLimit, PanicHook, Reader,
+    AtLimit, Domain, DomainBuilder, DomainRef, DomainStats, Drained, DropValues, Global,
+    GracePeriod, Guard, OnLimit, PanicHook, Permit, Reader,
 };
 pub use root::*;
 pub use slab::{
@@ -90,3 +90,4 @@ pub use slab::{
     Slab, SlabBuilder, SlabStats, Vacant,
 };
 pub use table::{DuplicateVacant, Table, TableInsertError, TableNode};
+pub use thread::NoReclaim;

@@ -62,6 +62,30 @@ pub unsafe trait ReadSection: Clone + fmt::Debug + Send + Sync + 'static {
         bytes: usize,
     );
 
+    /// Drops a box once after every guard entered before this call has gone. As [`retire_raw`](Self::retire_raw), but a
+    /// domain may make less of a type without a destructor.
+    ///
+    /// # Safety
+    ///
+    /// 1. `ptr` came from a `Box`, and is this call's alone to drop.
+    /// 2. No reader that enters from now on can reach it.
+    /// 3. The value may be dropped on any thread.
+    unsafe fn retire_box<T: 'static>(inner: &Self::Inner, ptr: NonNull<T>) {
+        unsafe fn drop_box<T>(ptr: NonNull<()>) {
+            // SAFETY: (1) of the caller, and called once.
+            drop(unsafe { Box::from_raw(ptr.cast::<T>().as_ptr()) });
+        }
+        // SAFETY: the caller's promises are passed on.
+        unsafe { Self::retire_raw(inner, ptr.cast(), drop_box::<T>, size_of::<T>()) };
+    }
+
+    /// Whether the calling thread may retire one object more without passing the domain's limit. May wait and run
+    /// destructors first, as the domain's settings say. Always true where there is no limit.
+    fn has_room(inner: &Self::Inner) -> bool {
+        let _ = inner;
+        true
+    }
+
     /// Takes the panic of a destructor that ran for this domain: for its hook, else for its next barrier.
     fn report_panic(inner: &Self::Inner, payload: Box<dyn Any + Send>);
 }

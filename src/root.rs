@@ -2,7 +2,8 @@
 
 use std::ptr::NonNull;
 
-use crate::rcu::{DomainStats, Drained, Global, GracePeriod, Guard, Reader};
+use crate::rcu::{AtLimit, DomainStats, Drained, Global, GracePeriod, Guard, Permit, Reader};
+use crate::thread::NoReclaim;
 
 /// Enters a read-side critical section of the global domain. See [`Domain::enter`](crate::Domain::enter).
 #[doc(alias = "rcu_read_lock")]
@@ -64,6 +65,7 @@ pub fn start_grace_period() -> GracePeriod {
 /// ```
 /// graceperiod::retire(Box::new(std::sync::Arc::new(1)));
 /// ```
+#[inline]
 pub fn retire<T: ?Sized + Send + 'static>(value: Box<T>) {
     Global.retire(value);
 }
@@ -100,6 +102,21 @@ pub unsafe fn retire_raw(ptr: NonNull<()>, drop: unsafe fn(NonNull<()>), bytes: 
 #[doc(alias = "call_rcu")]
 pub fn defer(f: impl FnOnce() + Send + 'static) {
     Global.defer(f);
+}
+
+/// Asks for room to retire `objects` more in the global domain. See
+/// [`Domain::try_permit`](crate::Domain::try_permit).
+///
+/// # Errors
+///
+/// Fails if the thread would pass its limit.
+pub fn try_permit(objects: usize) -> Result<Permit<'static>, AtLimit> {
+    Global.try_permit(objects)
+}
+
+/// Begins a stretch in which calls of this thread run nobody's destructors and don't wait at limits. See [`NoReclaim`].
+pub fn no_reclaim() -> NoReclaim {
+    NoReclaim::begin()
 }
 
 /// Returns the global domain's counters. See [`Domain::stats`](crate::Domain::stats).

@@ -74,6 +74,7 @@ const SEQ_CST_FILES: &[&str] = &["fence.rs", "fence/"];
 const CONSTANT_FILES: &[&str] = &[
     "tuning.rs",
     "rcu/epoch.rs",
+    "rcu/thunk.rs",
     "slab/state.rs",
     "table/bucket.rs",
 ];

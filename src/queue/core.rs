@@ -17,7 +17,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::reclaim::Stage;
 use crate::sync::{Arc, AtomicBool, Weak, now, panicking};
-use crate::thread::{Panics, Snooze, frame};
+use crate::thread::{Panics, Snooze, frame, is_quiet};
 
 use super::batch::Batch;
 use super::buffer::Buffer;
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Core<T> {
 
     /// Whether a push may run batches here.
     pub(super) fn may_handle(&self) -> bool {
-        !self.is_handling() && !panicking() && !self.is_inside_guard()
+        !self.is_handling() && !panicking() && !is_quiet() && !self.is_inside_guard()
     }
 
     /// Panics where `call` would nest handlers.

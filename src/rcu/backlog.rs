@@ -9,8 +9,7 @@
 //! - I1: nothing here allocates, frees or runs user code, since all of it happens under the lock: new batches come from
 //!   outside, used-up ones go out.
 
-use super::batch::{List, Owned};
-use super::thunk::Thunk;
+use super::batch::{Hand, List, Owned};
 
 /// The three stages of a thread's retired objects.
 #[derive(Debug, Default)]
@@ -27,13 +26,10 @@ pub(super) struct Backlog {
 pub(super) type Spent = Option<Owned>;
 
 impl Backlog {
-    /// Adds to the open batch; hands the thunk back if there is none, or it is full, or holds `most` bytes already.
+    /// The open batch, if there is one with room.
     #[inline]
-    pub(super) fn push(&mut self, thunk: Thunk, most: usize) -> Result<(), Thunk> {
-        match &mut self.open {
-            Some(open) if open.bytes() < most || open.len() == 0 => open.push(thunk),
-            _ => Err(thunk),
-        }
+    pub(super) fn open(&mut self) -> Option<&mut Owned> {
+        self.open.as_mut().filter(|open| open.has_room())
     }
 
     /// Closes the open batch under `cookie`.
@@ -75,21 +71,26 @@ impl Backlog {
         }
     }
 
+    #[inline]
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Takes one ready thunk out.
+    /// Moves a few ready thunks into the empty hand.
     #[inline]
-    pub(super) fn pop_ready(&mut self) -> (Option<Thunk>, Spent) {
-        let (thunk, used) = self.ready.pop_thunk();
-        match used {
+    pub(super) fn pop_ready(&mut self, hand: &mut Hand) -> Spent {
+        match self.ready.pop_into(hand) {
             Some(used) if self.spare.is_none() => {
                 self.spare = Some(used);
-                (thunk, None)
+                None
             }
-            used => (thunk, used),
+            used => used,
         }
+    }
+
+    /// Objects that needn't wait any more.
+    pub(super) fn ready_objects(&self) -> usize {
+        self.ready.objects()
     }
 
     /// Objects that wait for readers.

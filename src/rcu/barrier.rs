@@ -28,7 +28,7 @@ use crate::thread::{Node, Snooze, frame};
 use crate::tuning::DRAIN_ROUNDS;
 
 use super::backlog::Backlog;
-use super::batch::List;
+use super::batch::{Hand, List};
 use super::clock::Attempt;
 use super::core::{Core, Mine};
 use super::record::Record;
@@ -49,7 +49,11 @@ impl Core {
     pub(super) fn wait_for(&self, cookie: u64) {
         let mut snooze = Snooze::new();
         while !self.clock.has_elapsed(cookie) {
-            if self.clock.advance(&self.records, self.registered()) != Attempt::Completed {
+            if self
+                .clock
+                .advance(&self.records, self.registered().as_deref())
+                != Attempt::Completed
+            {
                 snooze.wait();
             }
         }
@@ -170,9 +174,10 @@ impl Core {
     }
 
     fn run_all(&self, mine: &Mine<'_>, mut hand: List) {
+        let mut few = Hand::new();
         while let Some(mut batch) = hand.pop_front() {
-            while let Some(thunk) = batch.pop() {
-                self.run(mine, thunk);
+            while batch.pop_into(&mut few) {
+                self.run(mine.owner(), &mut few);
             }
         }
     }

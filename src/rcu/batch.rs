@@ -2,22 +2,28 @@
 //!
 //! # Invariants
 //!
-//! - I1: of a batch's thunks, those at `taken..len` are there; the others have been run or were never written.
+//! - I1: the thunks of a batch lie end to end at `taken..end` of its words; there are `len - gone` of them.
 //! - I2: a batch is in one list, or in one hand, at a time.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use crate::tuning::BATCH;
+use crate::tuning::{BATCH, BATCH_WORDS, DROP_EVERY};
 
-use super::thunk::Thunk;
+use super::thunk::{Once, THUNK_WORDS, Thunk, Word};
 
-/// Up to [`BATCH`] retired objects.
+/// Up to [`BATCH`] retired objects, fewer if they are closures with much state.
 pub(super) struct Batch {
-    thunks: [MaybeUninit<Thunk>; BATCH],
+    words: [Word; BATCH_WORDS],
     taken: usize,
+    /// Objects taken out.
+    gone: usize,
+    end: usize,
+    /// Objects ever put in, those taken out included.
     len: usize,
-    /// Of the thunks that are there; wraps if a user's sizes do.
+    /// The length at which the batch is full: less than [`BATCH`] once it holds its share of bytes.
+    room: usize,
+    /// Of all thunks ever put in, those taken out included; wraps if a user's sizes do.
     bytes: usize,
     /// Taken when the batch is closed.
     pub(super) cookie: u64,
@@ -35,9 +41,12 @@ impl Owned {
     /// Allocates an empty batch. Aborts when memory runs out: retiring never fails.
     pub(super) fn new() -> Self {
         let batch = Box::new(Batch {
-            thunks: [const { MaybeUninit::uninit() }; BATCH],
+            words: [Word::uninit(); BATCH_WORDS],
             taken: 0,
+            gone: 0,
+            end: 0,
             len: 0,
+            room: BATCH,
             bytes: 0,
             cookie: 0,
             next: ptr::null_mut(),
@@ -57,7 +66,7 @@ impl Owned {
 
     pub(super) fn len(&self) -> usize {
         let batch = self.get();
-        batch.len - batch.taken
+        batch.len - batch.gone
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -71,45 +80,82 @@ impl Owned {
     /// Makes a used-up batch an empty one.
     pub(super) fn renew(&mut self) {
         let batch = self.get_mut();
-        debug_assert_eq!(batch.taken, batch.len);
+        debug_assert_eq!(batch.len, batch.gone);
         batch.taken = 0;
+        batch.gone = 0;
+        batch.end = 0;
         batch.len = 0;
+        batch.room = BATCH;
+        batch.bytes = 0;
     }
 
-    /// Adds a thunk, or hands it back if the batch is full.
+    /// Whether a thunk can be added.
     #[inline]
-    pub(super) fn push(&mut self, thunk: Thunk) -> Result<(), Thunk> {
+    pub(super) fn has_room(&self) -> bool {
+        let batch = self.get();
+        batch.len < batch.room && batch.end <= BATCH_WORDS - THUNK_WORDS
+    }
+
+    /// Adds a thunk to a batch that [has room](Self::has_room); the batch is full once it holds `most` bytes. Returns the
+    /// new length.
+    #[inline]
+    pub(super) fn push(&mut self, thunk: Thunk, most: usize) -> usize {
+        debug_assert!(self.has_room());
         let batch = self.get_mut();
-        match batch.thunks.get_mut(batch.len) {
-            Some(place) => {
-                batch.bytes = batch.bytes.wrapping_add(thunk.bytes());
-                place.write(thunk);
-                batch.len += 1;
-                Ok(())
-            }
-            None => Err(thunk),
+        batch.bytes = batch.bytes.wrapping_add(thunk.bytes());
+        if batch.bytes >= most {
+            batch.room = 0;
         }
+        // SAFETY: the batch has room.
+        let to = unsafe { batch.words.as_mut_ptr().add(batch.end) };
+        // SAFETY: as above.
+        batch.end += unsafe { thunk.store(to) };
+        batch.len += 1;
+        batch.len
+    }
+
+    /// Moves a few thunks into the empty hand; false if there are none.
+    pub(super) fn pop_into(&mut self, hand: &mut Hand) -> bool {
+        hand.fill(self.get_mut());
+        hand.len() > 0
     }
 
     /// Takes the oldest thunk out.
-    #[inline]
     pub(super) fn pop(&mut self) -> Option<Thunk> {
-        let batch = self.get_mut();
-        if batch.taken == batch.len {
-            return None;
-        }
-        let place = &batch.thunks[batch.taken];
-        batch.taken += 1;
-        // SAFETY: by I1 a thunk is there, and `taken` has just moved past it.
-        let thunk = unsafe { place.assume_init_read() };
-        batch.bytes = batch.bytes.wrapping_sub(thunk.bytes());
-        Some(thunk)
+        let mut place = [MaybeUninit::uninit()];
+        let taken = self.get_mut().take(&mut place, |_| ());
+        let [thunk] = place;
+        // SAFETY: taken out into the place.
+        (taken == 1).then(|| unsafe { thunk.assume_init() })
     }
 
     fn into_raw(self) -> NonNull<Batch> {
         let batch = self.0;
         std::mem::forget(self);
         batch
+    }
+}
+
+impl Batch {
+    /// Takes up to `places.len()` of the oldest thunks out, and shows each to `see`; returns how many.
+    #[inline]
+    fn take(&mut self, places: &mut [MaybeUninit<Thunk>], mut see: impl FnMut(&Thunk)) -> usize {
+        let most = places.len().min(self.len - self.gone);
+        // SAFETY: by I1, within the words.
+        let mut from = unsafe { self.words.as_ptr().add(self.taken) };
+        let mut taken = self.taken;
+        for place in &mut places[..most] {
+            // SAFETY: by I1 a thunk was stored there, with room for the longest, and `gone` moves past it.
+            let (thunk, words) = unsafe { Thunk::load(from) };
+            see(&thunk);
+            place.write(thunk);
+            taken += words;
+            // SAFETY: by I1, within the words or at their end.
+            from = unsafe { from.add(words) };
+        }
+        self.taken = taken;
+        self.gone += most;
+        most
     }
 }
 
@@ -121,11 +167,90 @@ impl Drop for Owned {
     }
 }
 
+/// A few thunks in hand, on their way out.
+///
+/// I3: those at `taken..len` are there.
+pub(super) struct Hand {
+    thunks: [MaybeUninit<Thunk>; DROP_EVERY],
+    taken: usize,
+    len: usize,
+    bytes: usize,
+    plain: bool,
+}
+
+impl Hand {
+    #[inline]
+    pub(super) const fn new() -> Self {
+        Self {
+            thunks: [const { MaybeUninit::uninit() }; DROP_EVERY],
+            taken: 0,
+            len: 0,
+            bytes: 0,
+            plain: true,
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len - self.taken
+    }
+
+    /// Takes as many thunks as fit out of the batch, if the hand is empty.
+    #[inline]
+    fn fill(&mut self, batch: &mut Batch) {
+        if self.len() == 0 {
+            self.taken = 0;
+            let (mut bytes, mut plain) = (0_usize, true);
+            self.len = batch.take(&mut self.thunks, |thunk| {
+                bytes = bytes.wrapping_add(thunk.bytes());
+                plain &= thunk.is_plain();
+            });
+            (self.bytes, self.plain) = (bytes, plain);
+        }
+    }
+
+    /// Size of all that it was filled with, in bytes.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it holds nothing but memory to give back.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Gives all its memory back; it must hold nothing else.
+    #[inline]
+    pub(super) fn free(&mut self) {
+        for place in &mut self.thunks[self.taken..self.len] {
+            // SAFETY: I3.
+            let thunk = unsafe { place.assume_init_mut() };
+            // SAFETY: `taken` moves past it below, and giving memory back doesn't unwind.
+            unsafe { Once::new(thunk) }.free();
+        }
+        self.taken = self.len;
+    }
+
+    /// The oldest thunk, which the caller runs.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Once<'_>> {
+        let place = self.thunks[..self.len].get_mut(self.taken)?;
+        self.taken += 1;
+        // SAFETY: by I3 a thunk is there.
+        let thunk = unsafe { place.assume_init_mut() };
+        // SAFETY: `taken` has just moved past it, so it is handed out once.
+        Some(unsafe { Once::new(thunk) })
+    }
+}
+
 /// Batches in the order of their closing.
 #[derive(Debug)]
 pub(super) struct List {
     head: *mut Batch,
     tail: *mut Batch,
+    /// Of whole batches: what has been taken out of one is still counted while it is in the list.
     objects: usize,
     bytes: usize,
 }
@@ -149,18 +274,20 @@ impl List {
         self.head.is_null()
     }
 
-    /// Objects in all batches.
+    /// Objects in all batches, and those taken out of one that isn't the first (a list that was used in part and then
+    /// appended).
     pub(super) fn objects(&self) -> usize {
-        self.objects
+        // SAFETY: the head is null or in this list, which `&self` keeps from changing.
+        self.objects - unsafe { self.head.as_ref() }.map_or(0, |first| first.gone)
     }
 
-    /// Bytes in all batches.
+    /// Bytes in all batches, those of objects taken out included.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     pub(super) fn push_back(&mut self, batch: Owned) {
-        self.objects += batch.len();
+        self.objects += batch.get().len;
         self.bytes = self.bytes.wrapping_add(batch.bytes());
         let raw = batch.into_raw().as_ptr();
         // SAFETY: just taken out of its owner's hand.
@@ -177,8 +304,7 @@ impl List {
     pub(super) fn pop_front(&mut self) -> Option<Owned> {
         let first = Owned(NonNull::new(self.head)?);
         self.head = first.get().next;
-        self.objects -= first.len();
-        self.bytes = self.bytes.wrapping_sub(first.bytes());
+        self.uncount(&first);
         Some(first)
     }
 
@@ -188,22 +314,23 @@ impl List {
         unsafe { self.head.as_ref() }.map(|batch| batch.cookie)
     }
 
-    /// Takes a thunk out of the first batch, and the batch itself once it is empty.
-    pub(super) fn pop_thunk(&mut self) -> (Option<Thunk>, Option<Owned>) {
-        let Some(first) = NonNull::new(self.head) else {
-            return (None, None);
-        };
-        let mut first = Owned(first);
-        let thunk = first.pop();
-        self.objects -= usize::from(thunk.is_some());
-        let bytes = thunk.as_ref().map_or(0, Thunk::bytes);
-        self.bytes = self.bytes.wrapping_sub(bytes);
+    fn uncount(&mut self, first: &Owned) {
+        self.objects -= first.get().len;
+        self.bytes = self.bytes.wrapping_sub(first.bytes());
+    }
+
+    /// Moves thunks of the first batch into the empty hand, as many as fit. A batch that is used up comes back.
+    #[inline]
+    pub(super) fn pop_into(&mut self, hand: &mut Hand) -> Option<Owned> {
+        let mut first = Owned(NonNull::new(self.head)?);
+        hand.fill(first.get_mut());
         if first.len() == 0 {
+            self.uncount(&first);
             self.head = first.get().next;
-            (thunk, Some(first))
+            Some(first)
         } else {
             let _stays = first.into_raw();
-            (thunk, None)
+            None
         }
     }
 

@@ -4,6 +4,7 @@
 //!
 //! - I1: a node that `thread::local` finds under the domain's identity is the calling thread's own record in it.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -16,20 +17,19 @@ use crate::sync::{
     now, thread,
 };
 use crate::thread::{Home, HomeRef, Node, Panics, Registry, local};
-use crate::tuning::{
-    BATCH_SHARE, LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, PATIENCE, POLL_INTERVAL_NANOS,
-};
+use crate::tuning::{BATCH_SHARE, LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, POLL_INTERVAL_NANOS};
 
 use super::backlog::Backlog;
 use super::clock::Clock;
 use super::global;
+use super::limit::OnLimit;
 use super::record::Record;
 
 /// What a builder sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Config {
     pub(super) max_delay: Duration,
-    pub(super) patience: Duration,
+    pub(super) on_limit: OnLimit,
     pub(super) limit_objects: usize,
     pub(super) limit_bytes: usize,
     /// Whether retiring threads drop what is ready; else only the worker does.
@@ -39,7 +39,7 @@ pub(super) struct Config {
 impl Config {
     pub(super) const DEFAULT: Self = Self {
         max_delay: MAX_DELAY,
-        patience: PATIENCE,
+        on_limit: OnLimit::DEFAULT,
         limit_objects: LIMIT_OBJECTS,
         limit_bytes: LIMIT_BYTES,
         drop_at_retire: true,
@@ -132,8 +132,8 @@ impl Core {
     #[inline]
     pub(super) fn mine(&self) -> Mine<'_> {
         match self.registered() {
-            Some(record) => Mine {
-                record,
+            Some(owner) => Mine {
+                owner,
                 borrowed: None,
             },
             None => self.mine_slow(),
@@ -142,10 +142,12 @@ impl Core {
 
     /// The calling thread's record if it has one.
     #[inline]
-    pub(super) fn registered(&self) -> Option<&Record> {
+    pub(super) fn registered(&self) -> Option<Owner<'_>> {
         let node = local::find(self.id)?.cast::<Node<Record>>();
         // SAFETY: core I1, and nodes live as long as the registry in `self`.
-        Some(&unsafe { node.as_ref() }.value)
+        let record = &unsafe { node.as_ref() }.value;
+        // SAFETY: core I1.
+        Some(unsafe { Owner::of(record) })
     }
 
     #[cold]
@@ -155,19 +157,20 @@ impl Core {
         }
         let node = self.claim();
         local::register(self.id, NonNull::from(node).cast(), self.home());
+        if self.id == GLOBAL_ID {
+            global::remember(&node.value);
+        }
+        // SAFETY: claimed by this thread, which has just registered it.
+        let owner = unsafe { Owner::of(&node.value) };
         Mine {
-            record: &node.value,
+            owner,
             borrowed: None,
         }
     }
 
     /// A record for a while, for a thread that can't or shouldn't use its own.
     pub(super) fn borrow_record(&self) -> Mine<'_> {
-        let node = self.claim();
-        Mine {
-            record: &node.value,
-            borrowed: Some(node),
-        }
+        Mine::borrowed(self.claim())
     }
 
     fn claim(&self) -> &Node<Record> {
@@ -186,11 +189,7 @@ impl Core {
     /// fence, for those whom the kernel refused a heavy fence.
     pub(super) fn stand_in(&self, node: &Node<Record>) {
         if node.is_abandoned() && node.try_claim(Record::is_unused) {
-            let mine = Mine {
-                record: &node.value,
-                borrowed: Some(node),
-            };
-            let _section = mine.section();
+            let _section = Mine::borrowed(node).section();
         }
     }
 
@@ -200,7 +199,7 @@ impl Core {
         match self.registered() {
             Some(record) => {
                 record.enter(&self.clock);
-                NonNull::from(record)
+                NonNull::from(&*record)
             }
             None => self.enter_slow(),
         }
@@ -211,14 +210,14 @@ impl Core {
         let mine = self.mine();
         mine.enter(&self.clock);
         // A borrowed record goes back as an orphan that the guard keeps in use.
-        NonNull::from(mine.record)
+        NonNull::from(&*mine)
     }
 
     /// A record for a reader of the calling thread.
     pub(super) fn add_reader(&self) -> NonNull<Record> {
         let mine = self.mine();
         mine.add_reader();
-        NonNull::from(mine.record)
+        NonNull::from(&*mine)
     }
 
     /// Whether the calling thread is inside a guard.
@@ -246,7 +245,8 @@ impl Core {
         if now.saturating_sub(last) >= POLL_INTERVAL_NANOS || last == 0 {
             // Relaxed: as above.
             self.last_poll.store(now.max(1), Relaxed);
-            self.clock.advance(&self.records, self.registered());
+            self.clock
+                .advance(&self.records, self.registered().as_deref());
         }
     }
 }
@@ -267,19 +267,68 @@ impl Home for Core {
 }
 
 /// A record that the calling thread owns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner<'a> {
+    record: &'a Record,
+    _stays: PhantomData<*const ()>,
+}
+
+impl<'a> Owner<'a> {
+    /// # Safety
+    ///
+    /// 1. The calling thread owns the record for `'a`.
+    #[inline]
+    pub(super) unsafe fn of(record: &'a Record) -> Self {
+        Self {
+            record,
+            _stays: PhantomData,
+        }
+    }
+
+    /// Opens a section on the backlog; `None` while somebody takes it over. No other section may be open.
+    #[inline]
+    pub(super) fn section(self) -> Option<Section<'a, Backlog>> {
+        // SAFETY: this thread owns the record, and sections are never nested: nothing that runs inside one calls back
+        // into the engine (backlog I1).
+        unsafe { self.record.own.backlog.try_enter() }
+    }
+}
+
+impl Deref for Owner<'_> {
+    type Target = Record;
+
+    #[inline]
+    fn deref(&self) -> &Record {
+        self.record
+    }
+}
+
+/// A record that the calling thread owns, its own one or one that it has borrowed.
 #[derive(Debug)]
 pub(super) struct Mine<'a> {
-    record: &'a Record,
+    owner: Owner<'a>,
     borrowed: Option<&'a Node<Record>>,
 }
 
 impl<'a> Mine<'a> {
-    /// Opens a section on the backlog; `None` while somebody takes it over. No other section may be open.
+    /// Wraps a node that the calling thread has just claimed, for a while.
+    fn borrowed(node: &'a Node<Record>) -> Self {
+        Self {
+            // SAFETY: claimed until the drop gives the node up.
+            owner: unsafe { Owner::of(&node.value) },
+            borrowed: Some(node),
+        }
+    }
+
+    #[inline]
+    pub(super) fn owner(&self) -> Owner<'_> {
+        self.owner
+    }
+
+    /// See [`Owner::section`].
     #[inline]
     pub(super) fn section(&self) -> Option<Section<'a, Backlog>> {
-        // SAFETY: this thread owns the record, and sections are never nested: nothing that runs inside one calls back
-        // into the engine (backlog I1).
-        unsafe { self.record.own.backlog.try_enter() }
+        self.owner.section()
     }
 }
 
@@ -288,7 +337,7 @@ impl Deref for Mine<'_> {
 
     #[inline]
     fn deref(&self) -> &Record {
-        self.record
+        self.owner.record
     }
 }
 

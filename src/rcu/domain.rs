@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::sync::{Arc, Weak, next_id};
 use crate::thread::frame::{self, Job};
 
-use super::core::{Config, Core};
+use super::core::{Config, Core, Owner};
+use super::limit::OnLimit;
 use super::worker::Worker;
 
 /// What takes the panics of foreign code.
@@ -52,6 +53,11 @@ pub struct DomainRef(pub(super) Arc<Core>);
 impl DomainRef {
     pub(super) fn core(&self) -> &Core {
         &self.0
+    }
+
+    #[inline]
+    pub(super) fn registered(&self) -> Option<Owner<'_>> {
+        self.0.registered()
     }
 }
 
@@ -170,23 +176,11 @@ impl fmt::Debug for DomainRef {
     }
 }
 
-/// What a thread does when what it has retired passes the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnLimit {
-    /// Drives grace periods and drops what is ready, yielding in between, for at most `patience`; then lets the backlog
-    /// grow, counts that in [`DomainStats::limit_hits`](crate::DomainStats::limit_hits), and helps again when it has doubled.
-    Help {
-        /// Longest wait in one call.
-        patience: Duration,
-    },
-}
-
 /// Who drops what has been retired with [`retire`](Domain::retire) and its like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropValues {
-    /// The threads that retire, one object a call and half a batch more every 64th; the worker too, if there is one.
+    /// The threads that retire, eight objects at every eighth call and more while much is ready; the worker too, if there is one.
     #[default]
     AtReuse,
     /// The domain's worker alone; retiring runs no foreign code. Starts the worker.
@@ -231,7 +225,7 @@ impl DomainBuilder {
     }
 
     /// Sets the age from which what an idle thread has retired is taken over: by the worker, by a thread that retires
-    /// (every 512 retirements over all threads), or by a barrier. Default: 10 ms.
+    /// (every 256 retirements over all threads), or by a barrier. Default: 10 ms.
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.config.max_delay = delay;
         self
@@ -239,18 +233,18 @@ impl DomainBuilder {
 
     /// Sets what a thread does at its limit. Default: helps, with a patience of 1 ms.
     pub fn on_limit(mut self, on_limit: OnLimit) -> Self {
-        let OnLimit::Help { patience } = on_limit;
-        self.config.patience = patience;
+        self.config.on_limit = on_limit;
         self
     }
 
-    /// Sets how many objects of a thread may wait before it helps. Looked at every 64 retirements. Default: 2,048.
+    /// Sets how many objects of a thread may wait before it helps. Looked at every 128 retirements. Default: 2,048.
     pub fn limit_objects(mut self, objects: usize) -> Self {
         self.config.limit_objects = objects;
         self
     }
 
-    /// Sets how many bytes of a thread may wait before it helps. Looked at every 64 retirements. Default: 64 MiB.
+    /// Sets how many bytes of a thread may wait before it helps. Looked at every 128 retirements, and whenever an eighth of it
+    /// has been retired. Default: 64 MiB.
     pub fn limit_bytes(mut self, bytes: usize) -> Self {
         self.config.limit_bytes = bytes;
         self

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use crate::sync::{Arc, GLOBAL_ID, Weak, global, plain_local};
 use crate::thread::Home;
 
-use super::core::{Config, Core};
+use super::core::{Config, Core, Owner};
 use super::record::Record;
 
 global! {
@@ -30,17 +30,23 @@ pub(super) fn enter() -> NonNull<Record> {
             record.enter(&core.clock);
             NonNull::from(record)
         }
-        None => enter_slow(core),
+        None => core.enter_slow(),
     }
 }
 
-#[cold]
-fn enter_slow(core: &'static Core) -> NonNull<Record> {
-    let record = core.enter_slow();
-    if let Some(own) = core.registered() {
-        RECORD.with(|word| word.set(own));
-    }
-    record
+/// The calling thread's record, if it has registered one.
+#[inline]
+pub(super) fn registered() -> Option<Owner<'static>> {
+    let record = RECORD.with(Cell::get);
+    // SAFETY: as in enter.
+    let record = unsafe { record.as_ref() }?;
+    // SAFETY: the thread's own, until `take_back` clears the word.
+    Some(unsafe { Owner::of(record) })
+}
+
+/// Notes the record that the calling thread has registered in the global domain.
+pub(super) fn remember(record: *const Record) {
+    RECORD.with(|word| word.set(record));
 }
 
 /// What the map of a thread's nodes holds for the global domain.

@@ -5,18 +5,20 @@ use std::ptr::NonNull;
 
 use crate::reclaim::{Polled, ReadSection, Stage};
 use crate::sync::{Acquire, Arc, AtomicPtr, Weak};
+use crate::thread::NoReclaim;
 
 use super::cookie::GracePeriod;
-use super::core::Core;
+use super::core::{Core, Owner};
 use super::domain::{Domain, DomainRef};
 use super::global::{self, Global};
 use super::guard::{Guard, Reader};
+use super::permit::{AtLimit, Permit};
 use super::stats::{DomainStats, Drained};
 use super::thunk::Thunk;
 
 /// The methods that the global domain and owned ones share.
 macro_rules! handle {
-    ($handle:ty, $lifetime:lifetime, $enter:expr) => {
+    ($handle:ty, $lifetime:lifetime, $enter:expr, $registered:expr) => {
         impl $handle {
             /// Enters a read-side critical section. Never waits, and runs nobody's code.
             ///
@@ -86,9 +88,12 @@ macro_rules! handle {
 
             /// Drops a box that no reader can reach any more, later: after a grace period, in a batch.
             ///
-            /// Never fails, and waits for at most the domain's patience, at the limit, and not inside a guard. Runs at
-            /// most one destructor that is ready, 32 more at every 64th call, and 1,280 more there above the limit; none inside a destructor or while the thread panics. The drop runs on whichever thread retires later, or
-            /// in a barrier, or on the worker.
+            /// Never fails. At the limit it does what [`OnLimit`](crate::OnLimit) says. Every eighth call runs at most eight
+            /// destructors that are ready, every 128th 64 more if many are, and 2,560 more above the limit; none inside a
+            /// [`NoReclaim`](crate::NoReclaim) scope or while the thread panics. Inside a destructor, handler or hook
+            /// there are none either; up to 2,048 follow when the outermost of these has returned. The drop runs on
+            /// whichever thread retires later, or in a barrier, or on the worker. Values without a destructor cost least.
+            #[inline]
             pub fn retire<T: ?Sized + Send + 'static>(&self, value: Box<T>) {
                 let ptr = NonNull::from(Box::leak(value));
                 // SAFETY: it came from a box that was ours alone.
@@ -104,9 +109,11 @@ macro_rules! handle {
             /// 3. Whoever still reads it does so through a guard of this domain.
             #[doc(alias = "kfree_rcu")]
             #[doc(alias = "rcu_retire")]
+            #[inline]
             pub unsafe fn retire_ptr<T: ?Sized + Send + 'static>(&self, ptr: NonNull<T>) {
                 // SAFETY: (1), and `T: Send + 'static`.
-                self.core().retire(unsafe { Thunk::drop_box(ptr) });
+                let thunk = || unsafe { Thunk::drop_box(ptr) };
+                self.core().retire_by($registered(self), thunk);
             }
 
             /// Calls `drop(ptr)` after a grace period. See [`retire`](Self::retire).
@@ -134,8 +141,26 @@ macro_rules! handle {
             #[doc(alias = "call_rcu")]
             pub fn defer(&self, f: impl FnOnce() + Send + 'static) {
                 let bytes = size_of_val(&f);
+                // Made here, since a large closure is boxed.
                 // SAFETY: `Send + 'static`.
-                self.core().retire(unsafe { Thunk::new(f, bytes) });
+                let thunk = unsafe { Thunk::new(f, bytes) };
+                self.core().retire(|| thunk);
+            }
+
+            /// Asks for room to retire `objects` more on this thread, before anything is unlinked. At the limit it does
+            /// first what [`OnLimit`](crate::OnLimit) says, and so may wait and run destructors.
+            ///
+            /// # Errors
+            ///
+            /// Fails if the thread would pass its limit in objects, or has passed the one in bytes.
+            pub fn try_permit(&self, objects: usize) -> Result<Permit<$lifetime>, AtLimit> {
+                self.core().try_permit(objects)
+            }
+
+            /// Begins a stretch in which calls of this thread run nobody's destructors and don't wait at limits: of
+            /// this domain and of everything else in this crate.
+            pub fn no_reclaim(&self) -> NoReclaim {
+                NoReclaim::begin()
             }
 
             /// Returns the domain's counters, exact when nothing runs.
@@ -147,8 +172,23 @@ macro_rules! handle {
     };
 }
 
-handle!(Domain, '_, |domain: &Domain| domain.core.enter());
-handle!(Global, 'static, |_: &Global| global::enter());
+handle!(
+    Domain,
+    '_,
+    |domain: &Domain| domain.core.enter(),
+    registered
+);
+handle!(
+    Global,
+    'static,
+    |_: &Global| global::enter(),
+    |_: &Global| global::registered()
+);
+
+#[inline]
+fn registered(domain: &Domain) -> Option<Owner<'_>> {
+    domain.core.registered()
+}
 
 /// # Safety
 ///
@@ -162,11 +202,11 @@ unsafe fn retire_raw(core: &Core, ptr: NonNull<()>, drop: unsafe fn(NonNull<()>)
         unsafe { drop(ptr) };
     };
     // SAFETY: (1) of the caller.
-    core.retire(unsafe { Thunk::new(call, bytes) });
+    core.retire(|| unsafe { Thunk::new(call, bytes) });
 }
 
 macro_rules! read_section {
-    ($handle:ty, $inner:ty, $make:expr, $admits:expr) => {
+    ($handle:ty, $inner:ty, $make:expr, $admits:expr, $registered:expr) => {
         // SAFETY: (1) and (2): the protocol of `clock` and `record`; a retired thunk runs only after its cookie's
         // period. (3): a guard carries its domain's identity, and the global domain has a type of its own. (4): Acquire.
         unsafe impl ReadSection for $handle {
@@ -209,6 +249,17 @@ macro_rules! read_section {
                 unsafe { retire_raw(inner.core(), ptr, drop, bytes) };
             }
 
+            #[inline]
+            unsafe fn retire_box<T: 'static>(inner: &$inner, ptr: NonNull<T>) {
+                // SAFETY: the caller's promises.
+                let thunk = || unsafe { Thunk::drop_box(ptr) };
+                inner.core().retire_by($registered(inner), thunk);
+            }
+
+            fn has_room(inner: &$inner) -> bool {
+                inner.core().has_room_for_one()
+            }
+
             fn report_panic(inner: &$inner, payload: Box<dyn Any + Send>) {
                 inner.core().panics.report(payload);
             }
@@ -244,10 +295,13 @@ read_section!(
     Domain,
     DomainRef,
     |domain: &Domain| DomainRef(Arc::clone(&domain.core)),
-    |inner: &DomainRef, guard: &Guard<'_, Domain>| inner.0.id == guard.domain()
+    |inner: &DomainRef, guard: &Guard<'_, Domain>| inner.0.id == guard.domain(),
+    DomainRef::registered
 );
-read_section!(Global, Global, |_: &Global| Global, |_: &Global,
-                                                    _: &Guard<
-    '_,
+read_section!(
     Global,
->| true);
+    Global,
+    |_: &Global| Global,
+    |_: &Global, _: &Guard<'_, Global>| true,
+    |_: &Global| global::registered()
+);

@@ -226,14 +226,14 @@ fn o27_barrier_covers_what_is_being_taken_over() {
         {
             let dropped = Arc::clone(&dropped);
             let idle = domain.core.borrow_record();
-            domain.core.retire_for_test(&idle, move || {
+            domain.core.retire_for_test(idle.owner(), move || {
                 dropped.fetch_add(1, Relaxed);
             });
         }
         let core = std::sync::Arc::clone(&domain.core);
         let other = thread::spawn(move || {
             let mine = core.borrow_record();
-            core.take_over(&mine, u64::MAX);
+            core.take_over(mine.owner(), u64::MAX);
         });
         domain.barrier();
         assert_eq!(dropped.load(Relaxed), 1);

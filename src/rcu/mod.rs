@@ -7,7 +7,7 @@
 //! | `clock` | grace periods: cookie, advance, scan, complete |
 //! | `thunk`, `batch`, `backlog` | what has been retired |
 //! | `core` | a domain's shared state, and the calling thread's record in it |
-//! | `retire`, `limit`, `takeover` | retiring and pacing; limits; what idle threads left |
+//! | `retire`, `limit`, `permit`, `takeover` | retiring and pacing; limits, and room asked for before; what idle threads left |
 //! | `barrier` | synchronize, barrier, drain, close |
 //! | `guard`, `cookie`, `stats` | what users hold |
 //! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
@@ -27,6 +27,7 @@ mod handle;
 mod limit;
 #[cfg(all(test, loom))]
 mod loom_models;
+mod permit;
 mod record;
 mod retire;
 mod stats;
@@ -37,7 +38,9 @@ mod thunk;
 mod worker;
 
 pub use cookie::GracePeriod;
-pub use domain::{Domain, DomainBuilder, DomainRef, DropValues, OnLimit, PanicHook};
+pub use domain::{Domain, DomainBuilder, DomainRef, DropValues, PanicHook};
 pub use global::Global;
 pub use guard::{Guard, Reader};
+pub use limit::OnLimit;
+pub use permit::{AtLimit, Permit};
 pub use stats::{DomainStats, Drained};

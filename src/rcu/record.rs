@@ -37,7 +37,9 @@ use crossbeam_utils::CachePadded;
 
 use crate::counter::Local;
 use crate::fence::{self, Biased};
-use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed, Release};
+use crate::sync::{
+    AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Relaxed, Release,
+};
 use crate::thread::{Running, local};
 
 use super::backlog::Backlog;
@@ -71,6 +73,10 @@ pub(super) struct Own {
     pub(super) dropped_bytes: Local,
     /// When the owner last opened a batch, by the shim's clock; 0 while the backlog is known to be empty.
     touched: AtomicU64,
+    /// Whether an open frame of the owner's will drop some of the backlog.
+    owes: AtomicBool,
+    /// Objects that permits allow the owner to retire.
+    pub(super) permitted: AtomicUsize,
 }
 
 impl Own {
@@ -84,6 +90,18 @@ impl Own {
     pub(super) fn untouch(&self) {
         // Relaxed: as in touch.
         self.touched.store(0, Relaxed);
+    }
+
+    /// Notes that a frame has been told to drop some of the backlog; false if one had been already.
+    pub(super) fn begin_debt(&self) -> bool {
+        // Relaxed: the owner's own note.
+        !self.owes.swap(true, Relaxed)
+    }
+
+    /// Notes that the frame has done so.
+    pub(super) fn end_debt(&self) {
+        // Relaxed: as in begin_debt.
+        self.owes.store(false, Relaxed);
     }
 
     /// Whether the backlog may hold something that its owner hasn't touched since `oldest`, or has no owner.

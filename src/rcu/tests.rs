@@ -35,7 +35,7 @@ fn take_over_that_the_close_overtakes_loses_nothing() {
     assert_eq!(found.objects(), 1);
     let closer = std::thread::spawn(move || drop(domain));
     std::thread::sleep(Duration::from_millis(20));
-    core.deposit(&mine, found);
+    core.deposit(mine.owner(), found);
     drop(mark);
     drop(mine);
     closer.join().expect("no panic");

@@ -6,7 +6,6 @@
 use std::io;
 
 use crate::sync::{Acquire, Arc, AtomicBool, Release, now, park_timeout, thread};
-use crate::tuning::CATCH_UP;
 
 use super::core::Core;
 use super::limit::nanos;
@@ -65,11 +64,11 @@ impl Core {
         } else {
             now
         };
-        self.take_over(&mine, since);
+        self.take_over(mine.owner(), since);
         if mine.own.is_held_since(now, true) {
             self.clock.advance(&self.records, None);
-            self.ripen(&mine);
-            while self.drop_ready(&mine, CATCH_UP) == CATCH_UP {}
+            self.ripen(mine.owner());
+            self.drop_ready(mine.owner(), usize::MAX);
         }
     }
 }

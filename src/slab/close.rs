@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use crate::fence::heavy;
 use crate::reclaim::{ReadSection, Stage};
 use crate::sync::{Arc, Relaxed};
-use crate::thread::frame;
+use crate::thread::NoReclaim;
 
 use super::core::Core;
 use super::page::Page;
@@ -44,11 +44,10 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         let core = Arc::into_raw(Arc::clone(self)).cast_mut();
         // SAFETY: `Arc::into_raw` never returns null.
         let core = unsafe { NonNull::new_unchecked(core) };
-        // In a frame, so that the domain neither helps nor drops anything else here: this may be anybody's `Drop`.
-        frame::within(D::id(&self.inner), || {
-            // SAFETY: no reader that enters from now on can find what waits; `drop_waiting` takes the count over.
-            unsafe { D::retire_raw(&self.inner, core.cast(), Self::drop_waiting, bytes) };
-        });
+        // This may be anybody's `Drop`: nobody else's destructors here, and no waiting.
+        let _quiet = NoReclaim::begin();
+        // SAFETY: no reader that enters from now on can find what waits; `drop_waiting` takes the count over.
+        unsafe { D::retire_raw(&self.inner, core.cast(), Self::drop_waiting, bytes) };
     }
 
     unsafe fn drop_waiting(core: NonNull<()>) {

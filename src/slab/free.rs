@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 
 use crate::reclaim::ReadSection;
 use crate::sync::now;
+use crate::thread::NoReclaim;
 use crate::thread::frame::{self, Job};
 use crate::thread::local;
 use crate::tuning::MAGAZINE_DELAY_NANOS;
@@ -297,11 +298,10 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         self.count(self.find_cache(), |c| &c.settled, |c| &c.settled, n);
         let bytes = usize::try_from(n).unwrap_or(usize::MAX);
         let bytes = bytes.saturating_mul(size_of::<Slot<S, V, P, D>>());
-        // In a frame, so that the domain neither helps nor drops anything else here: this may be anybody's `Drop`.
-        frame::within(D::id(&self.inner), || {
-            // SAFETY: no reader that enters from now on can find these incarnations; `drop_list` takes over the list.
-            unsafe { D::retire_raw(&self.inner, first.cast(), Self::drop_list, bytes) };
-        });
+        // This may be anybody's `Drop`: nobody else's destructors here, and no waiting.
+        let _quiet = NoReclaim::begin();
+        // SAFETY: no reader that enters from now on can find these incarnations; `drop_list` takes over the list.
+        unsafe { D::retire_raw(&self.inner, first.cast(), Self::drop_list, bytes) };
     }
 
     unsafe fn drop_list(first: NonNull<()>) {

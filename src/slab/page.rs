@@ -23,7 +23,7 @@ use std::ptr::NonNull;
 
 use crate::reclaim::ReadSection;
 use crate::sync::{AcqRel, Arc, AtomicUsize, UnsafeCell};
-use crate::thread::frame;
+use crate::thread::{NoReclaim, frame};
 use crate::tuning::{PAGE_BYTES, PAGE_SLOTS_MAX, PAGE_SLOTS_MIN};
 
 use super::blank::Blank;
@@ -332,11 +332,10 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
         // A clone, since the core may go with the page before the call returns.
         // SAFETY: the page's count keeps the core (I1).
         let inner = unsafe { core.as_ref() }.inner.clone();
-        // In a frame, so that the domain neither helps nor drops anything else here: this may be anybody's `Drop`.
-        frame::within(D::id(&inner), || {
-            // SAFETY: (1): no reader that enters from now on can find the page; `destroy` takes what `build` made.
-            unsafe { D::retire_raw(&inner, page.cast(), Self::destroy, Self::BYTES) };
-        });
+        // This may be anybody's `Drop`: nobody else's destructors here, and no waiting.
+        let _quiet = NoReclaim::begin();
+        // SAFETY: (1): no reader that enters from now on can find the page; `destroy` takes what `build` made.
+        unsafe { D::retire_raw(&inner, page.cast(), Self::destroy, Self::BYTES) };
     }
 
     /// Drops the stable parts and unmaps the page.

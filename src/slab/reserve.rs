@@ -8,8 +8,8 @@
 //! threads only drop keeps what is dead until then.
 
 use crate::reclaim::ReadSection;
-use crate::sync::{Arc, now, panicking};
-use crate::thread::{Mark, Snooze, frame};
+use crate::sync::{Arc, now};
+use crate::thread::{Mark, Snooze, frame, may_run_foreign};
 use crate::tuning::{FULL_PATIENCE_NANOS, GRACE_PATIENCE_NANOS};
 
 use super::cache::Cache;
@@ -44,7 +44,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// Takes a slot from the thread's own magazines.
     #[inline]
     fn take_own<'a>(&self, cache: &'a Cache<S, V, P, D>) -> Option<Found<'a, S, V, P, D>> {
-        let recycles = P::WAITS && may_drop_foreign();
+        let recycles = P::WAITS && may_run_foreign();
         // SAFETY: the cache is the calling thread's, and no section is open.
         let mut magazines = unsafe { cache.enter() }?;
         if recycles && let Some(slot) = magazines.ripe.slots.pop() {
@@ -116,7 +116,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         cache: Option<&'a Cache<S, V, P, D>>,
         depot: &mut Open<'_, S, V, P, D>,
     ) -> Option<Found<'a, S, V, P, D>> {
-        if !P::WAITS || !may_drop_foreign() {
+        if !P::WAITS || !may_run_foreign() {
             return None;
         }
         let cache = cache?;
@@ -172,7 +172,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             let is_quiet = quiet.is_some() && quiet == self.growth.quiet();
             let waited = now().saturating_sub(begun);
             let others_build = !is_quiet && waited < FULL_PATIENCE_NANOS;
-            let others_die = waiting && may_drop_foreign() && self.may_push_grace(waited);
+            let others_die = waiting && may_run_foreign() && self.may_push_grace(waited);
             if !others_build && !others_die {
                 return Err(full);
             }
@@ -188,9 +188,4 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         }
         may
     }
-}
-
-/// Whether a reservation may run a destructor that isn't its caller's.
-pub(super) fn may_drop_foreign() -> bool {
-    !frame::is_open() && !panicking()
 }

@@ -10,13 +10,13 @@ use std::ptr::NonNull;
 
 use crate::reclaim::ReadSection;
 use crate::sync::{Arc, now};
-use crate::thread::Snooze;
+use crate::thread::{Snooze, may_run_foreign};
 
 use super::chain::{Chain, List};
 use super::core::Core;
 use super::page::{Page, PagePtr, Shrink};
 use super::policy::{Part, Policy};
-use super::reserve::may_drop_foreign;
+
 use super::slot::Slot;
 use super::state::LAST_GENERATION;
 
@@ -32,7 +32,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             {
                 snooze.wait();
             }
-            if may_drop_foreign() {
+            if may_run_foreign() {
                 self.settle_dead();
             }
         }

@@ -7,12 +7,15 @@
 pub(crate) mod frame;
 pub(crate) mod local;
 mod panics;
+mod quiet;
 mod registry;
 mod running;
 mod snooze;
 
 pub(crate) use local::{Home, HomeRef};
 pub(crate) use panics::{Hook, Panics, discard};
+pub use quiet::NoReclaim;
+pub(crate) use quiet::{is_quiet, may_run_foreign};
 pub(crate) use registry::{Node, Registry};
 pub(crate) use running::{Mark, Running};
 pub(crate) use snooze::Snooze;
