@@ -73,6 +73,16 @@ pub(crate) const DRAIN_ROUNDS: usize = 128;
 /// Age in nanoseconds from which a grace period pays for a heavy fence to park the idle threads that hold it up.
 pub(crate) const PARK_AFTER: u64 = 20_000;
 
+/// Heavy fences within [`FENCE_MODE_WINDOW`] from which readers fence instead: about one in a thousand of the time that a
+/// membarrier beside running threads takes.
+pub(crate) const FENCE_MODE_HEAVIES: u32 = 16;
+
+/// The window over which heavy fences are counted, in nanoseconds.
+pub(crate) const FENCE_MODE_WINDOW: u64 = 16_000_000;
+
+/// How long readers fence before it is tried without, in nanoseconds.
+pub(crate) const FENCE_MODE_FOR: u64 = 100_000_000;
+
 /// Yields of a retiring thread whose backlog is being taken over before it uses another record's.
 pub(crate) const TAKER_YIELDS: u32 = 16;
 

@@ -12,8 +12,8 @@
 //!   for every idle word of an epoch below `g`, also those that went idle after the fence. A heavy fence of an earlier
 //!   period doesn't count, nor does one that the kernel refused.
 //! - *complete*: `done.fetch_max(g)` (Release).
-//! - *fence mode*: `F` is set and cleared by `fetch_or` and `fetch_and` at any time. `E` changes by read-modify-writes
-//!   only.
+//! - *fence mode*: `F` is set and cleared by `fetch_or` and `fetch_and` at any time, as `mode` says. `E` changes by
+//!   read-modify-writes only.
 //!
 //! # Invariants
 //!
@@ -44,6 +44,7 @@ use crate::thread::{Node, Registry};
 use crate::tuning::PARK_AFTER;
 
 use super::epoch::Epoch;
+use super::mode::{Mode, ReaderFences};
 use super::record::Record;
 
 /// The domain's epoch and the last completed one.
@@ -61,6 +62,8 @@ pub(crate) struct Clock {
     held_up_by: AtomicPtr<Record>,
     /// Heavy fences made.
     heavies: Shared,
+    /// When `F` changes.
+    mode: Mode,
 }
 
 /// What one attempt at a grace period came to.
@@ -76,14 +79,15 @@ pub(super) enum Attempt {
 
 impl Clock {
     crate::sync::const_fn! {
-        pub(super) fn new() -> Self {
+        pub(super) fn new(fences: ReaderFences) -> Self {
             Self {
-                epoch: CachePadded::new(AtomicU64::new(Epoch::FIRST.bits())),
+                epoch: CachePadded::new(AtomicU64::new(Epoch::first(fences).bits())),
                 done: CachePadded::new(AtomicU64::new(Epoch::FIRST.number())),
                 opened: AtomicU64::new(0),
                 scanned: AtomicU64::new(0),
                 held_up_by: AtomicPtr::new(ptr::null_mut()),
                 heavies: Shared::new(),
+                mode: Mode::new(fences),
             }
         }
     }
@@ -157,13 +161,32 @@ impl Clock {
         let heavy = fence::heavy();
         self.heavies.add(1);
         if !heavy {
+            self.set_fenced_for_good();
+        } else if self.mode.count_heavy(now()) {
             self.set_fenced();
         }
         self.scan(records, number, heavy.then_some(()))
     }
 
     /// Has every enter fenced from now on.
-    pub(super) fn set_fenced(&self) {
+    pub(super) fn set_fenced_for_good(&self) {
+        self.mode.keep();
+        self.set_fenced();
+    }
+
+    /// Whether every enter is fenced at present.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.epoch().is_fenced()
+    }
+
+    fn clear_fenced(&self) {
+        if self.epoch().is_fenced() {
+            // AcqRel: as in set_fenced.
+            self.epoch.fetch_and(!Epoch::FENCED, AcqRel);
+        }
+    }
+
+    fn set_fenced(&self) {
         if !self.epoch().is_fenced() {
             // AcqRel: `E` changes by read-modify-writes only, each of which hands on the earlier ones (O22, O24).
             self.epoch.fetch_or(Epoch::FENCED, AcqRel);
@@ -194,23 +217,26 @@ impl Clock {
 
     /// Returns the number of a period that is open, opening the next one if none is.
     fn open(&self) -> u64 {
-        let epoch = self.epoch();
-        if !self.has_elapsed(epoch.number() - 1) {
-            return epoch.number();
-        }
-        let next = epoch.next();
-        // AcqRel: Acquire pairs with the Release in cookie (O24), Release with the Acquire in epoch (O22).
-        // Relaxed on failure: the load that follows is the one that counts.
-        match self
-            .epoch
-            .compare_exchange(epoch.bits(), next.bits(), AcqRel, Relaxed)
-        {
-            Ok(_) => {
-                // Relaxed: a hint about time; a stale one makes a driver park a little early.
-                self.opened.store(now(), Relaxed);
-                next.number()
+        loop {
+            let epoch = self.epoch();
+            if !self.has_elapsed(epoch.number() - 1) {
+                return epoch.number();
             }
-            Err(_) => self.epoch().number(),
+            let next = epoch.next();
+            // AcqRel: Acquire pairs with the Release in cookie (O24), Release with the Acquire in epoch (O22).
+            // Relaxed on failure: the loads that follow are the ones that count.
+            let opened = self
+                .epoch
+                .compare_exchange(epoch.bits(), next.bits(), AcqRel, Relaxed);
+            if opened.is_ok() {
+                let now = now();
+                // Relaxed: a hint about time; a stale one makes a driver park a little early.
+                self.opened.store(now, Relaxed);
+                if self.mode.is_over(now) {
+                    self.clear_fenced();
+                }
+                return next.number();
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use super::backlog::Backlog;
 use super::clock::Clock;
 use super::global;
 use super::limit::OnLimit;
+use super::mode::ReaderFences;
 use super::record::Record;
 
 /// What a builder sets.
@@ -30,6 +31,7 @@ use super::record::Record;
 pub(super) struct Config {
     pub(super) max_delay: Duration,
     pub(super) on_limit: OnLimit,
+    pub(super) reader_fences: ReaderFences,
     pub(super) limit_objects: usize,
     pub(super) limit_bytes: usize,
     /// Whether retiring threads drop what is ready; else only the worker does.
@@ -40,6 +42,7 @@ impl Config {
     pub(super) const DEFAULT: Self = Self {
         max_delay: MAX_DELAY,
         on_limit: OnLimit::DEFAULT,
+        reader_fences: ReaderFences::Auto,
         limit_objects: LIMIT_OBJECTS,
         limit_bytes: LIMIT_BYTES,
         drop_at_retire: true,
@@ -87,7 +90,7 @@ impl Core {
                 id,
                 this,
                 config,
-                clock: Clock::new(),
+                clock: Clock::new(config.reader_fences),
                 records: Registry::new(),
                 panics: Panics::new(),
                 closed: AtomicBool::new(false),
@@ -175,7 +178,7 @@ impl Core {
 
     fn claim(&self) -> &Node<Record> {
         if fence::is_light_full() {
-            self.clock.set_fenced();
+            self.clock.set_fenced_for_good();
         }
         let node = self.records.claim(
             || Record::new(self.id, &self.clock),

@@ -11,6 +11,7 @@ use crate::thread::frame::{self, Job};
 
 use super::core::{Config, Core, Owner};
 use super::limit::OnLimit;
+use super::mode::ReaderFences;
 use super::worker::Worker;
 
 /// What takes the panics of foreign code.
@@ -247,6 +248,12 @@ impl DomainBuilder {
     /// has been retired. Default: 64 MiB.
     pub fn limit_bytes(mut self, bytes: usize) -> Self {
         self.config.limit_bytes = bytes;
+        self
+    }
+
+    /// Sets whether readers fence each enter. Default: only while the alternative costs more.
+    pub fn reader_fences(mut self, fences: ReaderFences) -> Self {
+        self.config.reader_fences = fences;
         self
     }
 

@@ -26,6 +26,8 @@
 
 use crate::fence::ALWAYS_FULL;
 
+use super::mode::{Mode, ReaderFences};
+
 const NEST_MASK: u64 = (1 << 14) - 1;
 const S: u64 = 1 << 14;
 const F: u64 = 1 << 15;
@@ -39,6 +41,12 @@ pub(super) struct Epoch(u64);
 impl Epoch {
     /// The first epoch; with every enter fenced where there is nothing but full fences.
     pub(super) const FIRST: Self = Self((1 << EPOCH_SHIFT) | if ALWAYS_FULL { F } else { 0 });
+
+    /// The first epoch of a domain.
+    pub(super) const fn first(fences: ReaderFences) -> Self {
+        let f = if Mode::begins_fenced(fences) { F } else { 0 };
+        Self(Self::FIRST.0 | f)
+    }
 
     /// The bit of `E` that has every enter fenced.
     pub(super) const FENCED: u64 = F;

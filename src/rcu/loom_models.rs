@@ -14,6 +14,7 @@ use crate::thread::Registry;
 
 use super::clock::Clock;
 use super::domain::Domain;
+use super::mode::ReaderFences;
 use super::record::Record;
 
 /// One published object, a clock, and the records of its readers.
@@ -28,7 +29,7 @@ struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            clock: Clock::new(),
+            clock: Clock::new(ReaderFences::Auto),
             records: Registry::new(),
             published: AtomicUsize::new(1),
             object: UnsafeCell::new(7),

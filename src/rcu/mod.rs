@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `epoch` | the packed words of the protocol |
 //! | `record` | a thread's record: enter and leave |
-//! | `clock` | grace periods: cookie, advance, scan, complete |
+//! | `clock`, `mode` | grace periods: cookie, advance, scan, complete; whether readers fence |
 //! | `thunk`, `batch`, `backlog` | what has been retired |
 //! | `core` | a domain's shared state, and the calling thread's record in it |
 //! | `retire`, `limit`, `permit`, `takeover` | retiring and pacing; limits, and room asked for before; what idle threads left |
@@ -27,6 +27,7 @@ mod handle;
 mod limit;
 #[cfg(all(test, loom))]
 mod loom_models;
+mod mode;
 mod permit;
 mod record;
 mod retire;
@@ -42,5 +43,6 @@ pub use domain::{Domain, DomainBuilder, DomainRef, DropValues, PanicHook};
 pub use global::Global;
 pub use guard::{Guard, Reader};
 pub use limit::OnLimit;
+pub use mode::ReaderFences;
 pub use permit::{AtLimit, Permit};
 pub use stats::{DomainStats, Drained};

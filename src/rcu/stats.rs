@@ -18,6 +18,8 @@ pub struct DomainStats {
     pub grace_periods: u64,
     /// Heavy fences made for grace periods: one for each period that idle threads held up.
     pub heavy_fences: u64,
+    /// Whether readers fence each enter at present: see [`ReaderFences`](crate::ReaderFences).
+    pub readers_fence: bool,
     /// Objects retired so far.
     pub retired: u64,
     /// Objects dropped so far.
@@ -32,12 +34,17 @@ impl fmt::Display for DomainStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} readers, {} pending ({} bytes), {} grace periods, {} heavy fences, {} retired, {} dropped, {} limit hits, {} panics",
+            "{} readers, {} pending ({} bytes), {} grace periods, {} heavy fences{}, {} retired, {} dropped, {} limit hits, {} panics",
             self.readers,
             self.pending_objects,
             self.pending_bytes,
             self.grace_periods,
             self.heavy_fences,
+            if self.readers_fence {
+                " (readers fence now)"
+            } else {
+                ""
+            },
             self.retired,
             self.dropped,
             self.limit_hits,
@@ -63,6 +70,7 @@ impl Core {
         let mut stats = DomainStats {
             grace_periods: self.clock.periods(),
             heavy_fences: self.clock.heavies(),
+            readers_fence: self.clock.is_fenced(),
             limit_hits: self.limit_hits.get(),
             panics: self.panics.count(),
             retired: late,
