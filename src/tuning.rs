@@ -21,13 +21,13 @@ pub(crate) const SNOOZE_MAX: Duration = Duration::from_millis(1);
 pub(crate) const PAYLOADS_DEEP: usize = 8;
 
 /// Retired objects per batch; one cookie, one allocation each.
-pub(crate) const BATCH: usize = 128;
+pub(crate) const BATCH: usize = 256;
 
 /// Words of a batch: for as many objects as it may hold, if each is a box with a destructor.
 pub(crate) const BATCH_WORDS: usize = 3 * BATCH;
 
-/// Batches that are closed over all threads between two openings of a grace period.
-pub(crate) const BATCHES_PER_PERIOD: u64 = 2;
+/// Batches that a thread closes before it asks for a grace period.
+pub(crate) const BATCHES_PER_PERIOD: u64 = 1;
 
 /// Retirements between two drops of ready objects, and how many those are: few enough that a malloc's thread cache takes
 /// them, enough to share one section, mark and frame.
@@ -47,10 +47,10 @@ pub(crate) const BATCH_SHARE: usize = 8;
 pub(crate) const RECORDS_PER_BATCH: u64 = 64;
 
 /// Objects that one call to retire drops at most while it helps.
-pub(crate) const HELP_DROPS: usize = 16 * BATCH;
+pub(crate) const HELP_DROPS: usize = 4 * BATCH;
 
 /// Ready objects dropped besides when a batch is closed above the limit.
-pub(crate) const CATCH_UP_AT_LIMIT: usize = 4 * BATCH;
+pub(crate) const CATCH_UP_AT_LIMIT: usize = BATCH;
 
 /// Retired objects waiting on one thread from which that thread helps.
 pub(crate) const LIMIT_OBJECTS: usize = 2_048;

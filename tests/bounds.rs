@@ -200,7 +200,7 @@ fn one_retirement_runs_a_stated_number_of_destructors() {
     }
     assert!(RAN.load(SeqCst) > 10_000);
     assert!(
-        most <= 1 + 32 + 256 + 1_024,
+        most <= 8 + 128 + 256 + 1_024,
         "{most} destructors in one call"
     );
 }

@@ -146,9 +146,9 @@ impl Batch {
         let mut taken = self.taken;
         for place in &mut places[..most] {
             // SAFETY: by I1 a thunk was stored there, with room for the longest, and `gone` moves past it.
-            let (thunk, words) = unsafe { Thunk::load(from) };
-            see(&thunk);
-            place.write(thunk);
+            let words = unsafe { Thunk::load(from, place) };
+            // SAFETY: just loaded.
+            see(unsafe { place.assume_init_ref() });
             taken += words;
             // SAFETY: by I1, within the words or at their end.
             from = unsafe { from.add(words) };

@@ -68,9 +68,6 @@ pub(crate) struct Core {
     closed: AtomicBool,
     /// Barriers now collecting; while there are any, batches don't move from thread to thread.
     pub(super) barriers: AtomicUsize,
-    /// Batches closed so far, and how many there were when a grace period was last asked for.
-    pub(super) closed_batches: AtomicU64,
-    pub(super) asked_at: AtomicU64,
     last_poll: AtomicU64,
     /// When idle backlogs were last looked for, by the shim's clock.
     pub(super) last_take_over: AtomicU64,
@@ -95,8 +92,6 @@ impl Core {
                 panics: Panics::new(),
                 closed: AtomicBool::new(false),
                 barriers: AtomicUsize::new(0),
-                closed_batches: AtomicU64::new(0),
-                asked_at: AtomicU64::new(0),
                 last_poll: AtomicU64::new(0),
                 last_take_over: AtomicU64::new(0),
                 limit_hits: Shared::new(),

@@ -238,13 +238,13 @@ impl DomainBuilder {
         self
     }
 
-    /// Sets how many objects of a thread may wait before it helps. Looked at every 128 retirements. Default: 2,048.
+    /// Sets how many objects of a thread may wait before it helps. Looked at every 256 retirements. Default: 2,048.
     pub fn limit_objects(mut self, objects: usize) -> Self {
         self.config.limit_objects = objects;
         self
     }
 
-    /// Sets how many bytes of a thread may wait before it helps. Looked at every 128 retirements, and whenever an eighth of it
+    /// Sets how many bytes of a thread may wait before it helps. Looked at every 256 retirements, and whenever an eighth of it
     /// has been retired. Default: 64 MiB.
     pub fn limit_bytes(mut self, bytes: usize) -> Self {
         self.config.limit_bytes = bytes;

@@ -89,9 +89,9 @@ macro_rules! handle {
             /// Drops a box that no reader can reach any more, later: after a grace period, in a batch.
             ///
             /// Never fails. At the limit it does what [`OnLimit`](crate::OnLimit) says. Every eighth call runs at most eight
-            /// destructors that are ready, every 128th 64 more if many are, and 2,560 more above the limit; none inside a
+            /// destructors that are ready, every 256th 128 more if many are, and 1,280 more above the limit; none inside a
             /// [`NoReclaim`](crate::NoReclaim) scope or while the thread panics. Inside a destructor, handler or hook
-            /// there are none either; up to 2,048 follow when the outermost of these has returned. The drop runs on
+            /// there are none either; up to 1,024 follow when the outermost of these has returned. The drop runs on
             /// whichever thread retires later, or in a barrier, or on the worker. Values without a destructor cost least.
             #[inline]
             pub fn retire<T: ?Sized + Send + 'static>(&self, value: Box<T>) {

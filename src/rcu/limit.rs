@@ -30,7 +30,7 @@ use super::core::{Config, Core, Owner};
 /// Growth is counted in [`DomainStats::limit_hits`](crate::DomainStats::limit_hits). Nobody waits inside a guard of the
 /// same domain, inside a destructor, handler or hook, in a [`NoReclaim`](crate::NoReclaim) scope, or while panicking.
 ///
-/// The limit is looked at whenever a batch closes, every 128th retirement at the latest, so a thread may pass it by one batch.
+/// The limit is looked at whenever a batch closes, every 256th retirement at the latest, so a thread may pass it by one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnLimit {

@@ -73,6 +73,8 @@ pub(super) struct Own {
     pub(super) dropped_bytes: Local,
     /// When the owner last opened a batch, by the shim's clock; 0 while the backlog is known to be empty.
     touched: AtomicU64,
+    /// Batches that the owner has closed since it last asked for a grace period.
+    batches: AtomicU64,
     /// Whether an open frame of the owner's will drop some of the backlog.
     owes: AtomicBool,
     /// Objects that permits allow the owner to retire.
@@ -90,6 +92,16 @@ impl Own {
     pub(super) fn untouch(&self) {
         // Relaxed: as in touch.
         self.touched.store(0, Relaxed);
+    }
+
+    /// Counts a batch that the owner has closed; true for every `share`th.
+    pub(super) fn count_batch(&self, share: u64) -> bool {
+        // Relaxed: the owner's own count.
+        let batches = self.batches.load(Relaxed) + 1;
+        let due = batches >= share;
+        // Relaxed: as above.
+        self.batches.store(if due { 0 } else { batches }, Relaxed);
+        due
     }
 
     /// Notes that a frame has been told to drop some of the backlog; false if one had been already.

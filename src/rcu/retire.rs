@@ -21,7 +21,7 @@
 use std::ptr::NonNull;
 
 use crate::fence::Section;
-use crate::sync::{Arc, Relaxed, now, panicking, thread};
+use crate::sync::{Arc, now, panicking, thread};
 use crate::thread::{frame, is_quiet, local, may_run_foreign};
 use crate::tuning::{
     BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_FROM, DROP_EVERY, HELP_DROPS, RECORDS_PER_BATCH,
@@ -155,17 +155,11 @@ impl Core {
 
     /// Counts a closed batch and moves the grace period on. Returns whether a new one was due.
     ///
-    /// The more records a scan has to look at, the more batches share one.
+    /// The thread counts its own batches: a count of all would be one more line that every writer fights for. The more
+    /// records a scan has to look at, the more batches share one.
     fn pace(&self, owner: Owner<'_>) -> bool {
-        // Relaxed: a count for pacing only.
-        let closed = self.closed_batches.fetch_add(1, Relaxed) + 1;
-        let share = BATCHES_PER_PERIOD.max(self.clock.scanned() / RECORDS_PER_BATCH);
-        // Relaxed: as above; two threads may both find it due.
-        let due = closed.saturating_sub(self.asked_at.load(Relaxed)) >= share;
-        if due {
-            // Relaxed: as above.
-            self.asked_at.store(closed, Relaxed);
-        }
+        let share = self.clock.scanned() / RECORDS_PER_BATCH;
+        let due = owner.own.count_batch(share.max(BATCHES_PER_PERIOD));
         if due || self.clock.is_open() {
             self.clock.advance(&self.records, Some(&owner));
         }

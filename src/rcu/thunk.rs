@@ -206,27 +206,30 @@ impl Thunk {
         1 + words
     }
 
-    /// Reads a thunk back, and how many words it took.
+    /// Reads a thunk back, into its new place. Returns how many words it took.
     ///
     /// # Safety
     ///
-    /// 1. [`store`](Self::store) wrote it there, `from` has [`THUNK_WORDS`], and it is read once.
+    /// 1. [`store`](Self::store) wrote it at `from`, which has [`THUNK_WORDS`], and it is read once.
     #[inline]
-    pub(crate) unsafe fn load(from: *const Word) -> (Self, usize) {
+    pub(crate) unsafe fn load(from: *const Word, place: &mut MaybeUninit<Self>) -> usize {
         // SAFETY: (1).
         let head = unsafe { from.cast::<Head>().read() };
         // SAFETY: (1).
         let from = unsafe { from.add(1) };
         // SAFETY: (1).
         let first = unsafe { from.read() };
-        let mut data = [Word::uninit(); 3];
         if head.words() > 1 {
             // SAFETY: (1).
             let from = unsafe { from.add(1) };
             // SAFETY: (1).
-            data = unsafe { from.cast::<Data>().read() };
+            let data = unsafe { from.cast::<Data>().read() };
+            place.write(Self { head, first, data });
+        } else {
+            let data = [Word::uninit(); 3];
+            place.write(Self { head, first, data });
         }
-        (Self { head, first, data }, 1 + head.words())
+        1 + head.words()
     }
 
     /// Calls the closure, or gives the memory back. May unwind with the closure's panic.
