@@ -9,6 +9,8 @@
 //! - I1: nothing here allocates, frees or runs user code, since all of it happens under the lock: new batches come from
 //!   outside, used-up ones go out.
 
+use crate::tuning::BATCH;
+
 use super::batch::{Hand, List, Owned};
 
 /// The three stages of a thread's retired objects.
@@ -80,7 +82,8 @@ impl Backlog {
     #[inline]
     pub(super) fn pop_ready(&mut self, hand: &mut Hand) -> Spent {
         match self.ready.pop_into(hand) {
-            Some(used) if self.spare.is_none() => {
+            // A thread's first, small one isn't worth keeping.
+            Some(used) if self.spare.is_none() && used.size() == BATCH => {
                 self.spare = Some(used);
                 None
             }

@@ -2,27 +2,29 @@
 //!
 //! # Invariants
 //!
-//! - I1: the thunks of a batch lie end to end at `taken..end` of its words; there are `len - gone` of them.
+//! - I1: behind a batch lie `words` words. Its thunks lie there end to end at `taken..end`; there are `len - gone` of them.
 //! - I2: a batch is in one list, or in one hand, at a time.
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use crate::tuning::{BATCH, BATCH_WORDS, DROP_EVERY};
+use crate::tuning::DROP_EVERY;
 
-use super::thunk::{Once, THUNK_WORDS, Thunk, Word};
+use super::thunk::{Once, PLAIN_WORDS, THUNK_WORDS, Thunk, Word};
 
-/// Up to [`BATCH`] retired objects, fewer if they are closures with much state.
+/// Retired objects: as many as it was made for, if all are plain memory, else fewer.
+#[repr(C)]
 pub(super) struct Batch {
-    words: [Word; BATCH_WORDS],
+    words: usize,
     taken: usize,
     /// Objects taken out.
     gone: usize,
     end: usize,
+    /// The end from which the batch is full; 0 once it holds its share of bytes.
+    full_at: usize,
     /// Objects ever put in, those taken out included.
     len: usize,
-    /// The length at which the batch is full: less than [`BATCH`] once it holds its share of bytes.
-    room: usize,
     /// Of all thunks ever put in, those taken out included; wraps if a user's sizes do.
     bytes: usize,
     /// Taken when the batch is closed.
@@ -37,31 +39,67 @@ pub(super) struct Owned(NonNull<Batch>);
 // SAFETY: thunks may run on any thread, and the owner has the batch alone (I2).
 unsafe impl Send for Owned {}
 
+fn layout(words: usize) -> Layout {
+    let whole = Layout::array::<Word>(words).and_then(|tail| Layout::new::<Batch>().extend(tail));
+    match whole {
+        Ok((layout, _)) => layout,
+        Err(_) => unreachable!("a batch is small"),
+    }
+}
+
 impl Owned {
-    /// Allocates an empty batch. Aborts when memory runs out: retiring never fails.
-    pub(super) fn new() -> Self {
-        let batch = Box::new(Batch {
-            words: [Word::uninit(); BATCH_WORDS],
-            taken: 0,
-            gone: 0,
-            end: 0,
-            len: 0,
-            room: BATCH,
-            bytes: 0,
-            cookie: 0,
-            next: ptr::null_mut(),
-        });
-        Self(NonNull::from(Box::leak(batch)))
+    /// Allocates an empty batch for `objects`. Aborts when memory runs out: retiring never fails.
+    pub(super) fn new(objects: usize) -> Self {
+        // The longest thunk must fit in the place of the last.
+        let words = objects * PLAIN_WORDS + THUNK_WORDS - PLAIN_WORDS;
+        let layout = layout(words);
+        // SAFETY: not of size zero.
+        let memory = unsafe { alloc(layout) };
+        #[expect(
+            clippy::cast_ptr_alignment,
+            reason = "allocated with a batch's alignment"
+        )]
+        let memory = memory.cast::<Batch>();
+        let Some(batch) = NonNull::new(memory) else {
+            handle_alloc_error(layout);
+        };
+        // SAFETY: fresh memory with room for it.
+        unsafe {
+            batch.write(Batch {
+                words,
+                taken: 0,
+                gone: 0,
+                end: 0,
+                full_at: words - THUNK_WORDS + 1,
+                len: 0,
+                bytes: 0,
+                cookie: 0,
+                next: ptr::null_mut(),
+            });
+        }
+        Self(batch)
     }
 
+    #[inline]
     fn get(&self) -> &Batch {
         // SAFETY: in hand (I2), so nobody else touches it.
         unsafe { self.0.as_ref() }
     }
 
+    #[inline]
     fn get_mut(&mut self) -> &mut Batch {
         // SAFETY: in hand (I2), so nobody else touches it.
         unsafe { self.0.as_mut() }
+    }
+
+    /// The word at `index`, which is at most the number of words.
+    #[inline]
+    fn word(&mut self, index: usize) -> *mut Word {
+        debug_assert!(index <= self.get().words);
+        // SAFETY: by I1 the words lie behind the batch.
+        let words = unsafe { self.0.as_ptr().add(1) }.cast::<Word>();
+        // SAFETY: as above.
+        unsafe { words.add(index) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -71,6 +109,11 @@ impl Owned {
 
     pub(super) fn bytes(&self) -> usize {
         self.get().bytes
+    }
+
+    /// How many objects it was made for.
+    pub(super) fn size(&self) -> usize {
+        (self.get().words - THUNK_WORDS) / PLAIN_WORDS + 1
     }
 
     pub(super) fn seal(&mut self, cookie: u64) {
@@ -84,8 +127,8 @@ impl Owned {
         batch.taken = 0;
         batch.gone = 0;
         batch.end = 0;
+        batch.full_at = batch.words - THUNK_WORDS + 1;
         batch.len = 0;
-        batch.room = BATCH;
         batch.bytes = 0;
     }
 
@@ -93,7 +136,7 @@ impl Owned {
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         let batch = self.get();
-        batch.len < batch.room && batch.end <= BATCH_WORDS - THUNK_WORDS
+        batch.end < batch.full_at
     }
 
     /// Adds a thunk to a batch that [has room](Self::has_room); the batch is full once it holds `most` bytes. Returns the
@@ -101,29 +144,46 @@ impl Owned {
     #[inline]
     pub(super) fn push(&mut self, thunk: Thunk, most: usize) -> usize {
         debug_assert!(self.has_room());
+        let to = self.word(self.get().end);
         let batch = self.get_mut();
         batch.bytes = batch.bytes.wrapping_add(thunk.bytes());
         if batch.bytes >= most {
-            batch.room = 0;
+            batch.full_at = 0;
         }
         // SAFETY: the batch has room.
-        let to = unsafe { batch.words.as_mut_ptr().add(batch.end) };
-        // SAFETY: as above.
         batch.end += unsafe { thunk.store(to) };
         batch.len += 1;
         batch.len
     }
 
+    /// Takes up to `places.len()` of the oldest thunks out, and shows each to `see`; returns how many.
+    #[inline]
+    fn take(&mut self, places: &mut [MaybeUninit<Thunk>], mut see: impl FnMut(&Thunk)) -> usize {
+        let most = places.len().min(self.len());
+        let mut taken = self.get().taken;
+        for place in &mut places[..most] {
+            let from = self.word(taken);
+            // SAFETY: by I1 a thunk was stored there, with room for the longest, and `gone` moves past it.
+            taken += unsafe { Thunk::load(from, place) };
+            // SAFETY: just loaded.
+            see(unsafe { place.assume_init_ref() });
+        }
+        let batch = self.get_mut();
+        batch.taken = taken;
+        batch.gone += most;
+        most
+    }
+
     /// Moves a few thunks into the empty hand; false if there are none.
     pub(super) fn pop_into(&mut self, hand: &mut Hand) -> bool {
-        hand.fill(self.get_mut());
+        hand.fill(self);
         hand.len() > 0
     }
 
     /// Takes the oldest thunk out.
     pub(super) fn pop(&mut self) -> Option<Thunk> {
         let mut place = [MaybeUninit::uninit()];
-        let taken = self.get_mut().take(&mut place, |_| ());
+        let taken = self.take(&mut place, |_| ());
         let [thunk] = place;
         // SAFETY: taken out into the place.
         (taken == 1).then(|| unsafe { thunk.assume_init() })
@@ -136,34 +196,12 @@ impl Owned {
     }
 }
 
-impl Batch {
-    /// Takes up to `places.len()` of the oldest thunks out, and shows each to `see`; returns how many.
-    #[inline]
-    fn take(&mut self, places: &mut [MaybeUninit<Thunk>], mut see: impl FnMut(&Thunk)) -> usize {
-        let most = places.len().min(self.len - self.gone);
-        // SAFETY: by I1, within the words.
-        let mut from = unsafe { self.words.as_ptr().add(self.taken) };
-        let mut taken = self.taken;
-        for place in &mut places[..most] {
-            // SAFETY: by I1 a thunk was stored there, with room for the longest, and `gone` moves past it.
-            let words = unsafe { Thunk::load(from, place) };
-            // SAFETY: just loaded.
-            see(unsafe { place.assume_init_ref() });
-            taken += words;
-            // SAFETY: by I1, within the words or at their end.
-            from = unsafe { from.add(words) };
-        }
-        self.taken = taken;
-        self.gone += most;
-        most
-    }
-}
-
 impl Drop for Owned {
     fn drop(&mut self) {
         debug_assert_eq!(self.len(), 0, "a batch with objects in it is leaked");
-        // SAFETY: allocated as a box in new, and in hand (I2).
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        let layout = layout(self.get().words);
+        // SAFETY: allocated in new with this layout, and in hand (I2).
+        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
 }
 
@@ -197,7 +235,7 @@ impl Hand {
 
     /// Takes as many thunks as fit out of the batch, if the hand is empty.
     #[inline]
-    fn fill(&mut self, batch: &mut Batch) {
+    fn fill(&mut self, batch: &mut Owned) {
         if self.len() == 0 {
             self.taken = 0;
             let (mut bytes, mut plain) = (0_usize, true);
@@ -323,7 +361,7 @@ impl List {
     #[inline]
     pub(super) fn pop_into(&mut self, hand: &mut Hand) -> Option<Owned> {
         let mut first = Owned(NonNull::new(self.head)?);
-        hand.fill(first.get_mut());
+        hand.fill(&mut first);
         if first.len() == 0 {
             self.uncount(&first);
             self.head = first.get().next;

@@ -41,6 +41,7 @@ use crate::sync::{
     AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Relaxed, Release,
 };
 use crate::thread::{Running, local};
+use crate::tuning::{BATCH, FIRST_BATCH};
 
 use super::backlog::Backlog;
 use super::clock::Clock;
@@ -249,6 +250,15 @@ impl Record {
     pub(super) fn count_retired(&self, bytes: usize) {
         self.own.retired.add(1);
         self.own.retired_bytes.add(bytes as u64);
+    }
+
+    /// How many objects the owner's next batch is for.
+    pub(super) fn batch_size(&self) -> usize {
+        if self.own.retired.get() < FIRST_BATCH as u64 {
+            FIRST_BATCH
+        } else {
+            BATCH
+        }
     }
 
     /// Takes a retired object off the count again, since it is counted elsewhere; only the owner may call it.

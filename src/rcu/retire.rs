@@ -100,7 +100,7 @@ impl Core {
             Some(section) if section.has_spare() => None,
             Some(section) => {
                 drop(section);
-                Some(Owned::new())
+                Some(Owned::new(owner.batch_size()))
             }
             None => return Err(thunk),
         };

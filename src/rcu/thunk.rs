@@ -32,6 +32,9 @@ pub(crate) type Word = MaybeUninit<u64>;
 /// Words of a thunk at most, the head included.
 pub(crate) const THUNK_WORDS: usize = 5;
 
+/// Words of a thunk for plain memory, the least that there are.
+pub(crate) const PLAIN_WORDS: usize = 2;
+
 /// State that needs no allocation.
 type Data = [Word; 3];
 
