@@ -25,7 +25,7 @@
 //! - O20, O21, O22: see `record`.
 //! - O24: the cookie's read-modify-write on `E` (Release) -> the advance's (Acquire): the unlink comes before the
 //!   driver's fence. A plain load of `E` fails here: a driver's advance need not come after it.
-//! - O26: hot enter's store, compiler fence, second look at `E` | the driver's heavy fence, its look at the word, parking:
+//! - O26: hot enter's store, compiler fence, look at `E` | the driver's heavy fence, its look at the word, parking:
 //!   the driver sees the reader inside, or the reader sees that `E` has moved on and takes the cold path.
 //! - O30: naming the record that holds a scan up (Release) -> looking at it first (Acquire): the record's fields.
 //! - O25: complete (Release) -> [`Clock::has_elapsed`] (Acquire): the waited-for guards' reads come before the free.

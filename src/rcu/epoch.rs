@@ -10,11 +10,12 @@
 //! | 16..64 | `E`'s epoch at the outermost enter | the epoch |
 //!
 //! `F` is a bit of its own that no word ever carries, and `S` one that `E` never carries: the compare succeeds only for an
-//! idle word of the present epoch while enters needn't be fenced.
+//! idle word of the present epoch while enters needn't be fenced. A word that is on its way in goes through `(x, 1)` for a
+//! moment, also from an old epoch.
 //!
 //! | word | meaning | next | who moves it |
 //! |---|---|---|---|
-//! | `(x, 0)` | idle; the next enter may go without a fence | `(E, 1)` | owner, enter |
+//! | `(x, 0)` | idle; the next enter may go without a fence | `(x, 1)`, which is `(E, 1)` or becomes it | owner, enter |
 //! | | | `(E, 0)` | owner, announce |
 //! | | | `(x, S, 0)` | a driver, after a heavy fence of a period above `x` |
 //! | `(x, S, 0)` | idle, trusted by every driver | `(E, 1)`, `(E, S, 1)` | owner, enter, fenced |
@@ -99,6 +100,12 @@ impl Word {
     pub(super) const fn entered(epoch: Epoch) -> Self {
         let s = if epoch.is_fenced() { S } else { 0 };
         Self((epoch.number() << EPOCH_SHIFT) | s | 1)
+    }
+
+    /// Whether this is an idle word from which an enter may go without a fence, if `E` is still its epoch afterwards.
+    #[inline]
+    pub(super) const fn may_enter_unfenced(self) -> bool {
+        self.0 & (NEST_MASK | S) == 0
     }
 
     /// Whether this is the idle word of `epoch`, whose owner may enter without a fence.
@@ -187,7 +194,8 @@ mod tests {
     fn only_an_idle_word_of_the_present_epoch_enters_without_a_fence() {
         let epoch = Epoch::from_bits(Epoch::FIRST.bits() & !F);
         let idle = Word::entered(epoch).left();
-        assert!(idle.is_current(epoch));
+        assert!(idle.is_current(epoch) && idle.may_enter_unfenced());
+        assert!(!idle.nested().may_enter_unfenced() && !idle.parked().may_enter_unfenced());
         assert!(!idle.nested().is_current(epoch));
         assert!(!idle.parked().is_current(epoch));
         assert!(!idle.is_current(epoch.next()));
