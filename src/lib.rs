@@ -66,6 +66,7 @@ struct Readme;
 mod cell;
 mod counter;
 mod fence;
+mod prefetch;
 pub mod queue;
 mod rcu;
 pub mod reclaim;

@@ -8,6 +8,9 @@ pub(crate) const LOCAL_LINES: usize = 8;
 /// Structures that a thread remembers before it looks for those that have gone.
 pub(crate) const PRUNE_FROM: usize = 32;
 
+/// Nodes that a walk over a registry fetches ahead: as many cache misses at once. Most cores can wait for ten.
+pub(crate) const WALK_AHEAD: usize = 6;
+
 /// Yields before a waiting thread begins to sleep.
 pub(crate) const SNOOZE_YIELDS: u32 = 64;
 

@@ -27,7 +27,7 @@ mod source;
 
 /// The modules by layer, lowest first: a module imports from lower layers only, never from its own.
 const LAYERS: &[&[&str]] = &[
-    &["sync", "tuning"],
+    &["sync", "tuning", "prefetch"],
     &["fence", "thread", "counter"],
     &["reclaim"],
     &["rcu"],
@@ -65,7 +65,7 @@ const SYSTEM_CFGS: &[&str] = &[
     "target_env",
 ];
 const SYSTEM_CRATES: &[&str] = &["libc", "std::os"];
-const SYSTEM_FILES: &[&str] = &["fence.rs", "fence/", "slab/map.rs"];
+const SYSTEM_FILES: &[&str] = &["fence.rs", "fence/", "slab/map.rs", "prefetch.rs"];
 
 /// Where a `SeqCst` may stand.
 const SEQ_CST_FILES: &[&str] = &["fence.rs", "fence/"];

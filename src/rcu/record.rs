@@ -49,10 +49,13 @@ use super::clock::Clock;
 use super::epoch::{Epoch, Word};
 
 /// A thread's part of a domain.
+///
+/// The word comes first, in the line of the node's links, which is all that a scan touches.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Record {
     /// Written by the owner at every enter and leave, read by drivers.
-    word: CachePadded<AtomicU64>,
+    word: AtomicU64,
     /// The domain's identity, and its clock.
     domain: u64,
     clock: NonNull<Clock>,
@@ -135,7 +138,7 @@ impl Record {
     /// Makes a record of a domain whose clock stays where it is for as long as the record lives.
     pub(super) fn new(domain: u64, clock: &Clock) -> Self {
         Self {
-            word: CachePadded::new(AtomicU64::new(Word::IDLE.bits())),
+            word: AtomicU64::new(Word::IDLE.bits()),
             domain,
             clock: NonNull::from(clock),
             readers: AtomicU32::new(0),

@@ -24,7 +24,7 @@ use crate::fence::Section;
 use crate::sync::{Arc, now, panicking, thread};
 use crate::thread::{frame, is_quiet, local, may_run_foreign};
 use crate::tuning::{
-    BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_FROM, DROP_EVERY, HELP_DROPS, RECORDS_PER_BATCH,
+    BATCH, BATCHES_PER_PERIOD, CATCH_UP, CATCH_UP_FROM, DROP_EVERY, HELP_DROPS, RECORDS_PER_BATCH,
     TAKER_YIELDS,
 };
 
@@ -159,7 +159,11 @@ impl Core {
     /// records a scan has to look at, the more batches share one.
     fn pace(&self, owner: Owner<'_>) -> bool {
         let share = self.clock.scanned() / RECORDS_PER_BATCH;
-        let due = owner.own.count_batch(share.max(BATCHES_PER_PERIOD));
+        // Never so many that the limit is reached meanwhile.
+        let most = (self.config.limit_objects / (2 * BATCH)) as u64;
+        let due = owner
+            .own
+            .count_batch(share.min(most).max(BATCHES_PER_PERIOD));
         if due || self.clock.is_open() {
             self.clock.advance(&self.records, Some(&owner));
         }

@@ -24,18 +24,25 @@
 
 use std::ptr;
 
+use crate::prefetch::prefetch;
 use crate::sync::{Acquire, AtomicPtr, AtomicU8, Relaxed, Release};
+use crate::tuning::WALK_AHEAD;
 
 const FREE: u8 = 0;
 const USED: u8 = 1;
 const ORPHAN: u8 = 2;
 
 /// A thread's part of a structure.
+///
+/// What a walk needs lies in front, beside what the value has first.
 #[derive(Debug)]
+#[repr(C, align(128))]
 pub(crate) struct Node<T> {
-    pub(crate) value: T,
-    state: AtomicU8,
     next: *mut Node<T>,
+    /// The node that a walk comes to [`WALK_AHEAD`] steps later, or null; to be fetched meanwhile.
+    ahead: *mut Node<T>,
+    state: AtomicU8,
+    pub(crate) value: T,
 }
 
 impl<T> Node<T> {
@@ -112,12 +119,15 @@ impl<T> Registry<T> {
             value,
             state: AtomicU8::new(USED),
             next: ptr::null_mut(),
+            ahead: ptr::null_mut(),
         }));
         // Relaxed: the compare-exchange below publishes.
         let mut head = self.head.load(Relaxed);
         loop {
             // SAFETY: the node isn't published yet, so this thread alone has it.
             unsafe { (*node).next = head };
+            // SAFETY: as above.
+            unsafe { (*node).ahead = Self::ahead_of(head) };
             // Release: pairs with the Acquire in iter (O11); makes the node's fields visible.
             // Relaxed on failure: the head is only stored into `next`, whose node the release sequence covers.
             match self
@@ -129,6 +139,19 @@ impl<T> Registry<T> {
                 Err(now) => head = now,
             }
         }
+    }
+
+    /// The node [`WALK_AHEAD`] steps before one that is to be pushed on `head`.
+    fn ahead_of(head: *mut Node<T>) -> *mut Node<T> {
+        let mut node = head;
+        for _ in 1..WALK_AHEAD {
+            // SAFETY: null or a published node, whose `next` never changes.
+            match unsafe { node.as_ref() } {
+                Some(published) => node = published.next,
+                None => break,
+            }
+        }
+        node
     }
 
     /// Walks all nodes, newest first.
@@ -179,6 +202,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
 
     fn next(&mut self) -> Option<&'a Node<T>> {
         let node = self.node?;
+        prefetch(node.ahead);
         // SAFETY: `next` is null or a node, is never changed after publication, and nodes live as long as the registry.
         self.node = unsafe { node.next.as_ref() };
         Some(node)
