@@ -83,7 +83,7 @@ pub use queue::{
 };
 pub use rcu::{
     AtLimit, Domain, DomainBuilder, DomainRef, DomainStats, Drained, DropValues, Global,
-    GracePeriod, Guard, OnLimit, PanicHook, Permit, Reader, ReaderFences,
+    GracePeriod, Guard, OnLimit, OwnedGuard, PanicHook, Permit, Reader, ReaderFences,
 };
 pub use root::*;
 pub use slab::{

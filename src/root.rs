@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use crate::rcu::{AtLimit, DomainStats, Drained, Global, GracePeriod, Guard, Permit, Reader};
+use crate::rcu::{
+    AtLimit, DomainStats, Drained, Global, GracePeriod, Guard, OwnedGuard, Permit, Reader,
+};
 use crate::thread::NoReclaim;
 
 /// Enters a read-side critical section of the global domain. See [`Domain::enter`](crate::Domain::enter).
@@ -10,6 +12,12 @@ use crate::thread::NoReclaim;
 #[inline]
 pub fn enter() -> Guard<'static> {
     Global.enter()
+}
+
+/// Enters a read-side critical section of the global domain that may go from thread to thread. See
+/// [`Domain::enter_owned`](crate::Domain::enter_owned).
+pub fn enter_owned() -> OwnedGuard<'static> {
+    Global.enter_owned()
 }
 
 /// Returns the calling thread's own way into the global domain. See [`Domain::reader`](crate::Domain::reader).

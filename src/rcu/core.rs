@@ -24,6 +24,7 @@ use super::clock::Clock;
 use super::global;
 use super::limit::OnLimit;
 use super::mode::ReaderFences;
+use super::owned;
 use super::record::Record;
 
 /// What a builder sets.
@@ -176,7 +177,7 @@ impl Core {
             self.clock.set_fenced_for_good();
         }
         let node = self.records.claim(
-            || Record::new(self.id, &self.clock),
+            || Record::new(self.id, &self.clock, &self.records),
             |record| record.is_unused() && !record.own.backlog.is_revoked(),
         );
         node.value.note_owner();
@@ -209,6 +210,14 @@ impl Core {
         mine.enter(&self.clock);
         // A borrowed record goes back as an orphan that the guard keeps in use.
         NonNull::from(&*mine)
+    }
+
+    /// Enters on a record that is no thread's.
+    pub(super) fn enter_owned(&self) -> NonNull<Record> {
+        if fence::is_light_full() {
+            self.clock.set_fenced_for_good();
+        }
+        owned::enter(&self.records, self.id, &self.clock)
     }
 
     /// A record for a reader of the calling thread.

@@ -10,8 +10,10 @@ use crate::sync::{Arc, Weak, next_id};
 use crate::thread::frame::{self, Job};
 
 use super::core::{Config, Core, Owner};
+use super::guard::Guard;
 use super::limit::OnLimit;
 use super::mode::ReaderFences;
+use super::owned::OwnedGuard;
 use super::worker::Worker;
 
 /// What takes the panics of foreign code.
@@ -122,6 +124,26 @@ impl Domain {
     /// Begins to describe a domain.
     pub fn builder() -> DomainBuilder {
         DomainBuilder::default()
+    }
+
+    /// Enters a read-side critical section that holds the domain open itself, and so borrows nothing: for tasks that must
+    /// be `'static`.
+    ///
+    /// ```
+    /// use graceperiod::{Domain, RcuCell};
+    ///
+    /// let domain = Domain::new();
+    /// let cell = RcuCell::new_in(7, &domain);
+    /// let guard = domain.clone().into_guard();
+    /// std::thread::spawn(move || assert_eq!(*cell.load(guard.as_guard()), 7)).join().unwrap();
+    /// domain.barrier();
+    /// ```
+    pub fn into_guard(self) -> OwnedGuard<'static, Self> {
+        let record = self.core.enter_owned();
+        // SAFETY: just entered in this domain, which the handle keeps open for as long as the guard lives.
+        let guard = unsafe { Guard::entered(record) };
+        // SAFETY: on a record of its own.
+        unsafe { OwnedGuard::over(guard, Some(self)) }
     }
 
     /// Returns the domain's identity, never reused within a process.

@@ -102,6 +102,11 @@ impl Word {
         Self((epoch.number() << EPOCH_SHIFT) | s | 1)
     }
 
+    /// The word of an owned guard that entered in `epoch`: what follows it is fenced, whatever `E` says.
+    pub(super) const fn entered_owned(epoch: Epoch) -> Self {
+        Self(Self::entered(epoch).0 | S)
+    }
+
     /// Whether this is an idle word from which an enter may go without a fence, if `E` is still its epoch afterwards.
     #[inline]
     pub(super) const fn may_enter_unfenced(self) -> bool {

@@ -106,6 +106,11 @@ impl<D: ReadSection> Guard<'_, D> {
         self.record().refresh()
     }
 
+    /// As [`refresh`](Self::refresh), for an owned guard.
+    pub(super) fn refresh_owned(&mut self) {
+        self.record().refresh_owned();
+    }
+
     /// The identity of the guard's domain.
     #[inline]
     pub(super) fn domain(&self) -> u64 {
@@ -117,7 +122,15 @@ impl<D: ReadSection> Clone for Guard<'_, D> {
     /// Enters once more. The section ends when the last of the guards has gone.
     #[inline]
     fn clone(&self) -> Self {
-        self.record().nest();
+        let record = self.record();
+        if record.is_nobodys() {
+            // Lent by an owned guard, perhaps to several threads at once (owned I1).
+            return Self {
+                record: record.enter_another(),
+                ..*self
+            };
+        }
+        record.nest();
         Self { ..*self }
     }
 }

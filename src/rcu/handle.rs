@@ -12,6 +12,7 @@ use super::core::{Core, Owner};
 use super::domain::{Domain, DomainRef};
 use super::global::{self, Global};
 use super::guard::{Guard, Reader};
+use super::owned::OwnedGuard;
 use super::permit::{AtLimit, Permit};
 use super::stats::{DomainStats, Drained};
 use super::thunk::Thunk;
@@ -29,6 +30,16 @@ macro_rules! handle {
             pub fn enter(&self) -> Guard<$lifetime, $handle> {
                 // SAFETY: just entered by this thread in this domain, which the guard's lifetime keeps.
                 unsafe { Guard::entered($enter(self)) }
+            }
+
+            /// Enters a read-side critical section that may go from thread to thread, for `async` code. Never waits, and
+            /// runs nobody's code; may allocate.
+            pub fn enter_owned(&self) -> OwnedGuard<$lifetime, $handle> {
+                let record = self.core().enter_owned();
+                // SAFETY: just entered in this domain, which the guard's lifetime keeps.
+                let guard = unsafe { Guard::entered(record) };
+                // SAFETY: on a record of its own.
+                unsafe { OwnedGuard::over(guard, None) }
             }
 
             /// Returns the calling thread's own way in, which enters without a thread-local look-up.

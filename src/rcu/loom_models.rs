@@ -15,6 +15,7 @@ use crate::thread::Registry;
 use super::clock::Clock;
 use super::domain::Domain;
 use super::mode::ReaderFences;
+use super::owned;
 use super::record::Record;
 
 /// One published object, a clock, and the records of its readers.
@@ -39,7 +40,10 @@ impl World {
     fn record(&self) -> &Record {
         &self
             .records
-            .claim(|| Record::new(1, &self.clock), Record::is_unused)
+            .claim(
+                || Record::new(1, &self.clock, &self.records),
+                Record::is_unused,
+            )
             .value
     }
 
@@ -162,7 +166,7 @@ fn o23_orphan_is_claimed_only_when_its_last_guard_has_gone() {
     loom::model(|| {
         let world = World::new();
         let claim = |world: &World| {
-            let make = || Record::new(1, &world.clock);
+            let make = || Record::new(1, &world.clock, &world.records);
             std::ptr::NonNull::from(world.records.claim(make, Record::is_unused))
         };
         // SAFETY: nodes live as long as the world.
@@ -188,6 +192,37 @@ fn o23_orphan_is_claimed_only_when_its_last_guard_has_gone() {
         world.object.with_mut(|object| unsafe { *object += 1 });
         node.value.remove_reader();
         late.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o21_o31_owned_guard_protects_on_the_thread_that_it_was_handed_to() {
+    struct Handed(std::ptr::NonNull<Record>);
+    // SAFETY: records may be used on any thread, by one at a time.
+    unsafe impl Send for Handed {}
+    loom::model(|| {
+        let world = World::new();
+        let reader = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let guard = Handed(owned::enter(&world.records, 1, &world.clock));
+                let seen = world.published.load(Acquire) == 1;
+                (guard, seen)
+            })
+        };
+        let cookie = world.unlink();
+        world.clock.advance(&world.records, None);
+        world.free_if_elapsed(cookie);
+        let (guard, seen) = reader.join().expect("no panic");
+        if seen {
+            // SAFETY: seen under the guard, which is still there; loom checks.
+            world
+                .object
+                .with(|object| assert_eq!(unsafe { *object }, 7));
+        }
+        // SAFETY: records live as long as the world, and the guard was handed over.
+        unsafe { guard.0.as_ref() }.leave();
+        world.free_if_elapsed(cookie);
     });
 }
 

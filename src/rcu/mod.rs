@@ -9,7 +9,7 @@
 //! | `core` | a domain's shared state, and the calling thread's record in it |
 //! | `retire`, `limit`, `permit`, `takeover` | retiring and pacing; limits, and room asked for before; what idle threads left |
 //! | `barrier` | synchronize, barrier, drain, close |
-//! | `guard`, `cookie`, `stats` | what users hold |
+//! | `guard`, `owned`, `cookie`, `stats` | what users hold |
 //! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
 //! | `worker` | a domain's optional thread |
 
@@ -28,6 +28,7 @@ mod limit;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod mode;
+mod owned;
 mod permit;
 mod record;
 mod retire;
@@ -44,5 +45,6 @@ pub use global::Global;
 pub use guard::{Guard, Reader};
 pub use limit::OnLimit;
 pub use mode::ReaderFences;
+pub use owned::OwnedGuard;
 pub use permit::{AtLimit, Permit};
 pub use stats::{DomainStats, Drained};

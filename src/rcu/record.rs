@@ -41,12 +41,13 @@ use crate::fence::{self, Biased};
 use crate::sync::{
     AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Relaxed, Release,
 };
-use crate::thread::{Running, local};
+use crate::thread::{Registry, Running, local};
 use crate::tuning::{BATCH, FIRST_BATCH};
 
 use super::backlog::Backlog;
 use super::clock::Clock;
 use super::epoch::{Epoch, Word};
+use super::owned;
 
 /// A thread's part of a domain.
 ///
@@ -59,9 +60,10 @@ pub(crate) struct Record {
     /// The domain's identity, and its clock.
     domain: u64,
     clock: NonNull<Clock>,
+    records: NonNull<Registry<Record>>,
     /// Live [`Reader`](super::Reader)s of the owner.
     readers: AtomicU32,
-    /// The thread that claimed the record last, by [`local::number`].
+    /// The thread that claimed the record last, by [`local::number`]; 0 if it is an owned guard's.
     owner: AtomicU64,
     pub(super) own: CachePadded<Own>,
 }
@@ -135,12 +137,13 @@ unsafe impl Send for Record {}
 unsafe impl Sync for Record {}
 
 impl Record {
-    /// Makes a record of a domain whose clock stays where it is for as long as the record lives.
-    pub(super) fn new(domain: u64, clock: &Clock) -> Self {
+    /// Makes a record of a domain whose clock and registry stay where they are for as long as the record lives.
+    pub(super) fn new(domain: u64, clock: &Clock, records: &Registry<Self>) -> Self {
         Self {
             word: AtomicU64::new(Word::IDLE.bits()),
             domain,
             clock: NonNull::from(clock),
+            records: NonNull::from(records),
             readers: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             own: CachePadded::new(Own::default()),
@@ -193,6 +196,30 @@ impl Record {
         // SAFETY: the clock lives as long as its domain's records.
         self.enter_fenced(unsafe { self.clock.as_ref() }.epoch());
         true
+    }
+
+    /// Enters on a record that was just claimed for an owned guard, or moves that guard to the present.
+    pub(super) fn enter_owned(&self, clock: &Clock) {
+        // Release: pairs with the Acquire in observe (O21); what the guard read so far comes before.
+        self.word
+            .store(Word::entered_owned(clock.epoch()).bits(), Release);
+        // Orders the store with all of the guard's reads against the driver's fence (O20).
+        fence::full();
+    }
+
+    /// Moves the owned guard that has this record to the present; only who has that exclusively may call it.
+    pub(super) fn refresh_owned(&self) {
+        debug_assert!(self.is_nobodys() && self.own_word().is_only_guard());
+        // SAFETY: the clock lives as long as its domain's records.
+        self.enter_owned(unsafe { self.clock.as_ref() });
+    }
+
+    /// Enters the same domain on another record, which is no thread's.
+    pub(super) fn enter_another(&self) -> NonNull<Self> {
+        // SAFETY: the clock lives as long as its domain's records.
+        let clock = unsafe { self.clock.as_ref() };
+        // SAFETY: so does the registry.
+        owned::enter(unsafe { self.records.as_ref() }, self.domain, clock)
     }
 
     /// Tells drivers that the owner, if it is idle, has seen the present epoch; only the owner may call it (I1).
@@ -303,6 +330,20 @@ impl Record {
     pub(super) fn note_owner(&self) {
         // Relaxed: only asked for by the same thread.
         self.owner.store(local::number(), Relaxed);
+    }
+
+    /// Notes that the record was claimed for an owned guard.
+    pub(super) fn note_nobody(&self) {
+        // Relaxed: the guard's users get it from whoever entered (O31).
+        self.owner.store(0, Relaxed);
+    }
+
+    /// Whether the record is an owned guard's, so that several threads may use it at once. Asked of a record in use, whose
+    /// owner doesn't change.
+    #[inline]
+    pub(super) fn is_nobodys(&self) -> bool {
+        // Relaxed: as in note_nobody.
+        self.owner.load(Relaxed) == 0
     }
 
     /// Whether the calling thread claimed the record last.
