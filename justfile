@@ -70,10 +70,16 @@ asan *ARGS:
 tsan *ARGS:
     bash ci/tsan.sh {{ ARGS }}
 
-# the benches beside the peers, only compiled
+# the benches beside the peers, only compiled, and the scoreboard's tests
 bench-check:
     cargo clippy --manifest-path benches/peers/Cargo.toml --all-targets -- -D warnings
+    cargo clippy --manifest-path benches/peers/Cargo.toml --no-default-features --bin scoreboard -- -D warnings
+    cargo test --manifest-path benches/peers/Cargo.toml --bin scoreboard
 
 # the benches beside the peers: `just bench --bench slab`
 bench *ARGS:
     cargo bench --manifest-path benches/peers/Cargo.toml {{ ARGS }}
+
+# graceperiod beside its peers in one run: `just scoreboard --quick --section guard --json rows.json`
+scoreboard *ARGS:
+    bash ci/scoreboard.sh {{ ARGS }}
