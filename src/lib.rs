@@ -85,6 +85,8 @@ pub use rcu::{
     AtLimit, Domain, DomainBuilder, DomainRef, DomainStats, Drained, DropValues, Global,
     GracePeriod, Guard, OnLimit, OwnedGuard, PanicHook, Permit, Reader, ReaderFences,
 };
+#[cfg(not(loom))]
+pub use rcu::{BarrierFuture, Elapsed};
 pub use root::*;
 pub use slab::{
     AfterGrace, Blank, Candidate, Immediate, InsertError, Key, Link, Policy, Ref, ReserveError,

@@ -2,6 +2,8 @@
 
 use std::ptr::NonNull;
 
+#[cfg(not(loom))]
+use crate::rcu::BarrierFuture;
 use crate::rcu::{
     AtLimit, DomainStats, Drained, Global, GracePeriod, Guard, OwnedGuard, Permit, Reader,
 };
@@ -44,6 +46,17 @@ pub fn synchronize() {
 #[doc(alias = "rcu_barrier")]
 pub fn barrier() {
     Global.barrier();
+}
+
+/// As [`barrier`], for tasks. See [`Domain::barrier_async`](crate::Domain::barrier_async).
+///
+/// # Panics
+///
+/// As [`Domain::barrier_async`](crate::Domain::barrier_async).
+#[cfg(not(loom))]
+#[doc(alias = "rcu_barrier")]
+pub fn barrier_async() -> BarrierFuture {
+    Global.barrier_async()
 }
 
 /// Makes barriers until nothing is pending. See [`Domain::drain`](crate::Domain::drain).

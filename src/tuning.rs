@@ -11,6 +11,10 @@ pub(crate) const PRUNE_FROM: usize = 32;
 /// Nodes that a walk over a registry fetches ahead: as many cache misses at once. Most cores can wait for ten.
 pub(crate) const WALK_AHEAD: usize = 6;
 
+/// How long the thread that drives futures waits for more before it ends.
+#[cfg(not(loom))]
+pub(crate) const DRIVER_IDLE: Duration = Duration::from_secs(1);
+
 /// Yields before a waiting thread begins to sleep.
 pub(crate) const SNOOZE_YIELDS: u32 = 64;
 

@@ -102,6 +102,12 @@ impl Core {
         }
     }
 
+    /// Panics where `call` would wait for its own caller.
+    #[cfg(not(loom))]
+    pub(super) fn refuse_barrier(&self, call: &str) {
+        self.refuse_misuse(call, &self.live_stages());
+    }
+
     fn refuse_misuse(&self, call: &str, stages: &[Arc<dyn Stage>]) {
         assert!(
             !self.is_inside(),

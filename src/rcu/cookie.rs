@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::reclaim::Polled;
+#[cfg(not(loom))]
+use crate::thread::Payload;
 use crate::thread::Snooze;
 
 use super::global::Global;
@@ -21,6 +23,8 @@ use super::global::Global;
 /// period.wait();
 /// assert!(period.has_elapsed());
 /// ```
+///
+/// It can be awaited, too, which blocks no thread: `period.await`.
 #[doc(alias = "get_state_synchronize_rcu")]
 #[doc(alias = "start_poll_synchronize_rcu")]
 #[must_use = "a grace period that nobody asks for passes unnoticed"]
@@ -33,6 +37,18 @@ impl<D: Polled> GracePeriod<D> {
     pub(super) fn start(inner: D::Inner) -> Self {
         let cookie = D::cookie(&inner);
         Self { inner, cookie }
+    }
+
+    /// The identity of the domain.
+    #[cfg(not(loom))]
+    pub(super) fn id(&self) -> u64 {
+        D::id(&self.inner)
+    }
+
+    /// Takes the panic of foreign code that ran for this wait.
+    #[cfg(not(loom))]
+    pub(super) fn report_panic(&self, payload: Payload) {
+        D::report_panic(&self.inner, payload);
     }
 
     /// Whether the grace period has passed.

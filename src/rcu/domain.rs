@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -183,6 +184,10 @@ impl PartialEq for Domain {
 }
 
 impl Eq for Domain {}
+
+// Panics of foreign code are caught and leave nothing half done.
+impl UnwindSafe for Domain {}
+impl RefUnwindSafe for Domain {}
 
 impl fmt::Debug for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,6 +10,8 @@ use crate::thread::NoReclaim;
 use super::cookie::GracePeriod;
 use super::core::{Core, Owner};
 use super::domain::{Domain, DomainRef};
+#[cfg(not(loom))]
+use super::future::BarrierFuture;
 use super::global::{self, Global};
 use super::guard::{Guard, Reader};
 use super::owned::OwnedGuard;
@@ -80,6 +82,21 @@ macro_rules! handle {
             #[doc(alias = "rcu_barrier")]
             pub fn barrier(&self) {
                 self.core().barrier();
+            }
+
+            /// As [`barrier`](Self::barrier), for tasks: blocks no thread of an executor. See
+            /// [`BarrierFuture`](crate::BarrierFuture).
+            ///
+            /// # Panics
+            ///
+            /// The call panics where [`barrier`](Self::barrier) would. The first poll panics if no thread can be started;
+            /// the await resumes the first panic that a destructor left.
+            #[cfg(not(loom))]
+            #[doc(alias = "rcu_barrier")]
+            pub fn barrier_async(&self) -> BarrierFuture {
+                self.core().refuse_barrier("barrier_async");
+                let domain = self.clone();
+                BarrierFuture::new(move || domain.core().barrier())
             }
 
             /// Makes barriers until nothing is pending, and says what is left if something keeps retiring.

@@ -10,6 +10,7 @@
 //! | `retire`, `limit`, `permit`, `takeover` | retiring and pacing; limits, and room asked for before; what idle threads left |
 //! | `barrier` | synchronize, barrier, drain, close |
 //! | `guard`, `owned`, `cookie`, `stats` | what users hold |
+//! | `future` | waiting without blocking a thread |
 //! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
 //! | `worker` | a domain's optional thread |
 
@@ -21,6 +22,8 @@ mod cookie;
 mod core;
 mod domain;
 mod epoch;
+#[cfg(not(loom))]
+mod future;
 mod global;
 mod guard;
 mod handle;
@@ -41,6 +44,8 @@ mod worker;
 
 pub use cookie::GracePeriod;
 pub use domain::{Domain, DomainBuilder, DomainRef, DropValues, PanicHook};
+#[cfg(not(loom))]
+pub use future::{BarrierFuture, Elapsed};
 pub use global::Global;
 pub use guard::{Guard, Reader};
 pub use limit::OnLimit;

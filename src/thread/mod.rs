@@ -4,6 +4,8 @@
 //! [`frame`] knows whether somebody's destructor or handler is running here, and [`Running`] lets other threads wait
 //! for it.
 
+#[cfg(not(loom))]
+mod driver;
 pub(crate) mod frame;
 pub(crate) mod local;
 mod panics;
@@ -12,8 +14,10 @@ mod registry;
 mod running;
 mod snooze;
 
+#[cfg(not(loom))]
+pub(crate) use driver::{Watched, watch};
 pub(crate) use local::{Home, HomeRef};
-pub(crate) use panics::{Hook, Panics, discard};
+pub(crate) use panics::{Hook, Panics, Payload, discard};
 pub use quiet::NoReclaim;
 pub(crate) use quiet::{is_quiet, may_run_foreign};
 pub(crate) use registry::{Node, Registry};

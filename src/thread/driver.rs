@@ -1,0 +1,97 @@
+//! A thread that looks after what futures wait for.
+//!
+//! Nobody calls into the crate while a task sleeps, so somebody must ask for its grace period. One thread does so for the
+//! whole process, started when a future has to wait, and ended when none has for a while.
+//!
+//! # Protocol
+//!
+//! - *watch*: add to the list; start the thread if it isn't there, else wake it.
+//! - *drive*: ask each entry whether it is done, waiting longer and longer in between; drop those that are, and those whose
+//!   future has gone. Entries run foreign code (wakers), so they are asked without the lock.
+//! - *end*: with an empty list for [`DRIVER_IDLE`], under the lock under which `watch` looks.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use crate::sync::{Mutex, Weak, park_timeout, thread};
+use crate::tuning::DRIVER_IDLE;
+
+use super::{Snooze, discard};
+
+/// Something that a task waits for.
+pub(crate) trait Watched: Send + Sync {
+    /// Makes one attempt, and wakes the task if it is done. Doesn't unwind.
+    fn is_done(&self) -> bool;
+}
+
+struct Driver {
+    watched: Vec<Weak<dyn Watched>>,
+    /// While it runs.
+    thread: Option<thread::Thread>,
+}
+
+static DRIVER: Mutex<Driver> = Mutex::new(Driver {
+    watched: Vec::new(),
+    thread: None,
+});
+
+/// Has the driver ask `watched` until it is done or has gone.
+///
+/// # Panics
+///
+/// Panics if the thread can't be started.
+pub(crate) fn watch(watched: Weak<dyn Watched>) {
+    let mut driver = DRIVER.lock();
+    driver.watched.push(watched);
+    if let Some(thread) = &driver.thread {
+        thread.unpark();
+        return;
+    }
+    let name = String::from("graceperiod-driver");
+    match thread::Builder::new().name(name).spawn(drive) {
+        Ok(handle) => driver.thread = Some(handle.thread().clone()),
+        Err(error) => {
+            driver.watched.pop();
+            drop(driver);
+            panic!("graceperiod: the thread that drives futures can't be started: {error}");
+        }
+    }
+}
+
+/// Takes what has been added. False if nothing was and the thread is to end.
+fn take(mine: &mut Vec<Weak<dyn Watched>>, may_end: bool) -> bool {
+    let mut driver = DRIVER.lock();
+    let ends = may_end && mine.is_empty() && driver.watched.is_empty();
+    if ends {
+        driver.thread = None;
+    }
+    mine.append(&mut driver.watched);
+    !ends
+}
+
+/// Asks one entry. The last reference to it may go here, and with it what a user put into a waker.
+fn is_pending(watched: &Weak<dyn Watched>) -> bool {
+    let asked = panic::catch_unwind(AssertUnwindSafe(|| {
+        let watched = watched.upgrade();
+        watched.is_some_and(|watched| !watched.is_done())
+    }));
+    asked.unwrap_or_else(|payload| {
+        discard(payload);
+        false
+    })
+}
+
+fn drive() {
+    let mut mine = Vec::new();
+    let mut may_end = false;
+    while take(&mut mine, may_end) {
+        let mut snooze = Snooze::new();
+        while !mine.is_empty() {
+            mine.retain(is_pending);
+            if take(&mut mine, false) && !mine.is_empty() {
+                snooze.wait();
+            }
+        }
+        park_timeout(DRIVER_IDLE);
+        may_end = true;
+    }
+}
