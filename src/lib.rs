@@ -83,7 +83,8 @@ pub use queue::{
 };
 pub use rcu::{
     AtLimit, Domain, DomainBuilder, DomainRef, DomainStats, Drained, DropValues, Global,
-    GracePeriod, Guard, OnLimit, OwnedGuard, PanicHook, Permit, Reader, ReaderFences,
+    GracePeriod, Guard, OnLimit, OwnedGuard, PanicHook, Permit, Reader, ReaderFences, Stall,
+    StallHook,
 };
 #[cfg(not(loom))]
 pub use rcu::{BarrierFuture, Elapsed};

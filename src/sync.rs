@@ -167,6 +167,14 @@ impl<T> Mutex<T> {
     }
 }
 
+/// Names a thread, also under loom, which doesn't model that.
+pub(crate) type ThreadHandle = std::thread::Thread;
+
+/// The calling thread.
+pub(crate) fn this_thread() -> ThreadHandle {
+    std::thread::current()
+}
+
 /// Whether the calling thread is unwinding.
 pub(crate) fn panicking() -> bool {
     std::thread::panicking()

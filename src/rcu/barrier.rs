@@ -42,11 +42,11 @@ impl Core {
             "graceperiod: synchronize() inside a guard of the same domain would wait for itself; \
              drop this thread's guards first"
         );
-        self.wait_for(self.clock.cookie());
+        self.wait_for(self.clock.cookie(), || ());
     }
 
-    /// Waits until the cookie's grace period has passed, driving it.
-    pub(super) fn wait_for(&self, cookie: u64) {
+    /// Waits until the cookie's grace period has passed, driving it; calls `also` while that doesn't go on.
+    fn wait_for(&self, cookie: u64, also: impl Fn()) {
         let mut snooze = Snooze::new();
         while !self.clock.has_elapsed(cookie) {
             if self
@@ -54,6 +54,7 @@ impl Core {
                 .advance(&self.records, self.registered().as_deref())
                 != Attempt::Completed
             {
+                also();
                 snooze.wait();
             }
         }
@@ -92,7 +93,7 @@ impl Core {
             }
             let mark = mine.own.running.begin();
             let hand = self.gather();
-            self.wait_for(self.clock.cookie());
+            self.wait_for(self.clock.cookie(), || self.look_for_stalls());
             self.run_all(&mine, hand);
             drop(mark);
             self.wait_for_marks(&mine);

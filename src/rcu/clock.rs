@@ -124,6 +124,13 @@ impl Clock {
         !self.has_elapsed(epoch.number() - 1)
     }
 
+    /// The number of a period that nobody has completed, and when it was opened, by the shim's clock.
+    pub(super) fn open_period(&self) -> Option<(u64, u64)> {
+        let number = self.epoch().number();
+        // Relaxed: a hint about time.
+        (!self.has_elapsed(number - 1)).then(|| (number, self.opened.load(Relaxed)))
+    }
+
     /// Makes one attempt to complete the open period, opening one if none is.
     ///
     /// `own` is the caller's record, if it has one, so that the caller doesn't wait for itself. A period that only idle

@@ -26,6 +26,7 @@ use super::limit::OnLimit;
 use super::mode::ReaderFences;
 use super::owned;
 use super::record::Record;
+use super::stall::Stalls;
 
 /// What a builder sets.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,7 @@ pub(crate) struct Core {
     /// When idle backlogs were last looked for, by the shim's clock.
     pub(super) last_take_over: AtomicU64,
     pub(super) limit_hits: Shared,
+    pub(super) stalls: Stalls,
     /// Retired after the close and dropped at once, objects and bytes.
     pub(super) late: Shared,
     pub(super) late_bytes: Shared,
@@ -96,6 +98,7 @@ impl Core {
                 last_poll: AtomicU64::new(0),
                 last_take_over: AtomicU64::new(0),
                 limit_hits: Shared::new(),
+                stalls: Stalls::new(),
                 late: Shared::new(),
                 late_bytes: Shared::new(),
                 worker: Mutex::new(None),

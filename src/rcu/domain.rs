@@ -15,6 +15,7 @@ use super::guard::Guard;
 use super::limit::OnLimit;
 use super::mode::ReaderFences;
 use super::owned::OwnedGuard;
+use super::stall::{Stall, StallHook};
 use super::worker::Worker;
 
 /// What takes the panics of foreign code.
@@ -222,6 +223,7 @@ pub struct DomainBuilder {
     config: Config,
     worker: bool,
     hook: Option<Arc<PanicHook>>,
+    stall: Option<(Duration, Arc<StallHook>)>,
 }
 
 impl Default for DomainBuilder {
@@ -231,6 +233,7 @@ impl Default for DomainBuilder {
             config: Config::DEFAULT,
             worker: false,
             hook: None,
+            stall: None,
         }
     }
 }
@@ -305,6 +308,21 @@ impl DomainBuilder {
         self
     }
 
+    /// Sets what is told of a reader that has held a grace period up for `after`: once, and again each time that has
+    /// doubled. Default: nothing.
+    ///
+    /// The hook runs on whichever thread notices: one that retires outside foreign code and `no_reclaim` scopes, the
+    /// worker, or one that waits in a barrier; never in `synchronize` or a poll. Its panics go where a destructor's go. It
+    /// must not wait for the stalled reader.
+    pub fn on_stall(
+        mut self,
+        after: Duration,
+        hook: impl Fn(&Stall) + Send + Sync + 'static,
+    ) -> Self {
+        self.stall = Some((after, Arc::new(hook)));
+        self
+    }
+
     /// Opens the domain.
     ///
     /// # Panics
@@ -338,6 +356,9 @@ impl DomainBuilder {
     fn core(&self) -> Arc<Core> {
         let core = Arc::new_cyclic(|this| Core::new(next_id(), Weak::clone(this), self.config));
         core.panics.set_hook(self.hook.clone());
+        if let Some((after, hook)) = &self.stall {
+            core.stalls.set(*after, Some(Arc::clone(hook)));
+        }
         core
     }
 }

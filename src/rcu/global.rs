@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use crate::sync::{Arc, GLOBAL_ID, Weak, global, plain_local};
 use crate::thread::Home;
@@ -86,5 +87,11 @@ impl Global {
     /// The hook runs on the thread that ran the destructor. A panic of the hook itself is kept for the next barrier.
     pub fn set_panic_hook(&self, hook: Option<Arc<super::domain::PanicHook>>) {
         self.core().panics.set_hook(hook);
+    }
+
+    /// Sets what is told of a reader that has held a grace period up for `after`. `None` takes it off. See
+    /// [`DomainBuilder::on_stall`](crate::DomainBuilder::on_stall).
+    pub fn set_stall_hook(&self, after: Duration, hook: Option<Arc<super::stall::StallHook>>) {
+        self.core().stalls.set(after, hook);
     }
 }

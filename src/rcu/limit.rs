@@ -127,6 +127,7 @@ impl Core {
                 return true;
             }
             if waits {
+                self.look_for_stalls();
                 snooze.wait();
             } else if now() >= deadline {
                 return false;

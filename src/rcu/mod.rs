@@ -11,6 +11,7 @@
 //! | `barrier` | synchronize, barrier, drain, close |
 //! | `guard`, `owned`, `cookie`, `stats` | what users hold |
 //! | `future` | waiting without blocking a thread |
+//! | `stall` | telling of readers that stay too long |
 //! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
 //! | `worker` | a domain's optional thread |
 
@@ -35,6 +36,7 @@ mod owned;
 mod permit;
 mod record;
 mod retire;
+mod stall;
 mod stats;
 mod takeover;
 #[cfg(all(test, not(loom)))]
@@ -52,4 +54,5 @@ pub use limit::OnLimit;
 pub use mode::ReaderFences;
 pub use owned::OwnedGuard;
 pub use permit::{AtLimit, Permit};
+pub use stall::{Stall, StallHook};
 pub use stats::{DomainStats, Drained};

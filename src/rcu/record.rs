@@ -39,7 +39,8 @@ use crossbeam_utils::CachePadded;
 use crate::counter::Local;
 use crate::fence::{self, Biased};
 use crate::sync::{
-    AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Relaxed, Release,
+    AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Relaxed, Release,
+    ThreadHandle, this_thread,
 };
 use crate::thread::{Registry, Running, local};
 use crate::tuning::{BATCH, FIRST_BATCH};
@@ -61,6 +62,8 @@ pub(crate) struct Record {
     domain: u64,
     clock: NonNull<Clock>,
     records: NonNull<Registry<Record>>,
+    /// The thread that claimed the record last, for its name.
+    thread: Mutex<Option<ThreadHandle>>,
     /// Live [`Reader`](super::Reader)s of the owner.
     readers: AtomicU32,
     /// The thread that claimed the record last, by [`local::number`]; 0 if it is an owned guard's.
@@ -144,6 +147,7 @@ impl Record {
             domain,
             clock: NonNull::from(clock),
             records: NonNull::from(records),
+            thread: Mutex::new(None),
             readers: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             own: CachePadded::new(Own::default()),
@@ -330,12 +334,25 @@ impl Record {
     pub(super) fn note_owner(&self) {
         // Relaxed: only asked for by the same thread.
         self.owner.store(local::number(), Relaxed);
+        self.note_thread();
     }
 
     /// Notes that the record was claimed for an owned guard.
     pub(super) fn note_nobody(&self) {
         // Relaxed: the guard's users get it from whoever entered (O31).
         self.owner.store(0, Relaxed);
+        self.note_thread();
+    }
+
+    fn note_thread(&self) {
+        let before = self.thread.lock().replace(this_thread());
+        drop(before);
+    }
+
+    /// The name of the thread that claimed the record last.
+    pub(super) fn thread_name(&self) -> Option<String> {
+        let thread = self.thread.lock().clone()?;
+        thread.name().map(String::from)
     }
 
     /// Whether the record is an owned guard's, so that several threads may use it at once. Asked of a record in use, whose

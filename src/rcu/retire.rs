@@ -141,6 +141,7 @@ impl Core {
             self.take_over_now_and_then(owner, now);
             self.kick();
         }
+        self.look_for_stalls();
         let ready = self.ripen(owner);
         if ready > CATCH_UP_FROM && self.may_drop_here() {
             self.drop_ready(owner, CATCH_UP);

@@ -1,6 +1,7 @@
 //! What a domain counts.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::core::Core;
 
@@ -20,6 +21,8 @@ pub struct DomainStats {
     pub heavy_fences: u64,
     /// Whether readers fence each enter at present: see [`ReaderFences`](crate::ReaderFences).
     pub readers_fence: bool,
+    /// How long a guard has been known to hold a grace period up, since that was opened: no guard notes when it enters.
+    pub oldest_guard: Option<Duration>,
     /// Objects retired so far.
     pub retired: u64,
     /// Objects dropped so far.
@@ -71,6 +74,7 @@ impl Core {
             grace_periods: self.clock.periods(),
             heavy_fences: self.clock.heavies(),
             readers_fence: self.clock.is_fenced(),
+            oldest_guard: self.oldest_guard(),
             limit_hits: self.limit_hits.get(),
             panics: self.panics.count(),
             retired: late,

@@ -67,6 +67,7 @@ impl Core {
         self.take_over(mine.owner(), since);
         if mine.own.is_held_since(now, true) {
             self.clock.advance(&self.records, None);
+            self.look_for_stalls();
             self.ripen(mine.owner());
             self.drop_ready(mine.owner(), usize::MAX);
         }

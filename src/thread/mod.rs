@@ -17,7 +17,9 @@ mod snooze;
 #[cfg(not(loom))]
 pub(crate) use driver::{Watched, watch};
 pub(crate) use local::{Home, HomeRef};
-pub(crate) use panics::{Hook, Panics, Payload, discard};
+#[cfg(not(loom))]
+pub(crate) use panics::Payload;
+pub(crate) use panics::{Hook, Panics, discard};
 pub use quiet::NoReclaim;
 pub(crate) use quiet::{is_quiet, may_run_foreign};
 pub(crate) use registry::{Node, Registry};
