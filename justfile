@@ -30,6 +30,10 @@ clippy:
 test *ARGS:
     cargo test {{ ARGS }}
 
+# the tests with every slab in a debug mode: `just slab-debug quarantine`, `just slab-debug recycle-at-once`, or both
+slab-debug *ARGS:
+    bash ci/slab-debug.sh {{ ARGS }}
+
 # the rules of the source tree: layers, orderings, edges, sizes
 layering:
     cargo test --test layering

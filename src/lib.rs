@@ -90,8 +90,8 @@ pub use rcu::{
 pub use rcu::{BarrierFuture, Elapsed};
 pub use root::*;
 pub use slab::{
-    AfterGrace, Blank, Candidate, Immediate, InsertError, Key, Link, Policy, Ref, ReserveError,
-    Slab, SlabBuilder, SlabStats, Vacant,
+    AfterGrace, Blank, Budget, Candidate, Debug as SlabDebug, Immediate, InsertError, Key, Link,
+    Policy, Ref, ReserveError, Slab, SlabBuilder, SlabStats, Vacant,
 };
 pub use table::{DuplicateVacant, Table, TableInsertError, TableNode};
 pub use thread::NoReclaim;

@@ -182,13 +182,16 @@ pub(crate) fn panicking() -> bool {
 
 /// Identity of a domain, a slab or a queue; never reused within a process.
 ///
-/// 0 names nothing, [`GLOBAL_ID`] the global domain.
+/// [`NOBODY`] names nothing, [`GLOBAL_ID`] the global domain.
 pub(crate) fn next_id() -> u64 {
     use std::sync::atomic::AtomicU64;
     static NEXT: AtomicU64 = AtomicU64::new(GLOBAL_ID + 1);
     // Relaxed: only uniqueness matters. 64 bits don't wrap.
     NEXT.fetch_add(1, Relaxed)
 }
+
+/// Nobody's identity.
+pub(crate) const NOBODY: u64 = 0;
 
 /// Identity of the global domain.
 pub(crate) const GLOBAL_ID: u64 = 1;

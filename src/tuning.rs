@@ -133,6 +133,15 @@ pub(crate) const MAGAZINE_DELAY_NANOS: u64 = 1_000_000;
 /// Dead slots between two looks at the clock; a power of two.
 pub(crate) const MAGAZINE_CLOCK_EVERY: usize = 8;
 
+/// Freed slots that pass before a slot in quarantine is used again.
+pub(crate) const QUARANTINE: usize = 1_024;
+
+/// What the bytes of a value in quarantine are: not a likely number, length or pointer.
+pub(crate) const POISON: u8 = 0xDB;
+
+/// Environment variable that sets the debug mode of slabs.
+pub(crate) const DEBUG_VARIABLE: &str = "GRACEPERIOD_SLAB_DEBUG";
+
 /// Longest that a reservation at the slab's limit waits for a page that another thread is building, in nanoseconds.
 pub(crate) const FULL_PATIENCE_NANOS: u64 = 100_000_000;
 

@@ -10,7 +10,9 @@ use crate::thread::local;
 
 use super::Slab;
 use super::blank::Blank;
-use super::core::{Constructor, Core, OnFree};
+use super::budget::Budget;
+use super::core::{Constructor, Core, OnFree, Plan};
+use super::debug::Debug;
 use super::policy::{Immediate, Part, Policy};
 
 /// Sets up a [`Slab`].
@@ -24,6 +26,8 @@ pub struct SlabBuilder<
     domain: Option<D>,
     name: Option<String>,
     max_objects: usize,
+    budget: Option<Budget>,
+    debug: Option<Debug>,
     on_free: Option<OnFree<S>>,
     value: std::marker::PhantomData<fn(V, P)>,
 }
@@ -34,6 +38,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
             domain: None,
             name: None,
             max_objects: usize::MAX,
+            budget: None,
+            debug: None,
             on_free: None,
             value: std::marker::PhantomData,
         }
@@ -51,7 +57,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
         self
     }
 
-    /// Limits the number of slots, those included that wait for a grace period.
+    /// Limits the number of slots, those included that wait for a grace period. A [`budget`](Self::budget) limits those of
+    /// several slabs together.
     ///
     /// # Panics
     ///
@@ -62,6 +69,18 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
             "graceperiod: a slab with `max_objects(0)` could hold nothing; ask for at least 1",
         );
         self.max_objects = max_objects;
+        self
+    }
+
+    /// Makes the slab share a bound with others.
+    pub fn budget(mut self, budget: &Budget) -> Self {
+        self.budget = Some(budget.clone());
+        self
+    }
+
+    /// Makes the slab hand out its slots so that mistakes of its users show, at some cost.
+    pub fn debug(mut self, debug: Debug) -> Self {
+        self.debug = Some(debug);
         self
     }
 
@@ -80,7 +99,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
     ///
     /// # Panics
     ///
-    /// If the slab is to be in a domain of its own and [`domain`](Self::domain) wasn't called.
+    /// If the slab is to be in a domain of its own and [`domain`](Self::domain) wasn't called, or if the environment asks
+    /// for a [debug mode](Debug) that there isn't.
     pub fn build(
         self,
         constructor: impl Fn(&Blank<'_, S, V, P, D>) -> S + Send + Sync + 'static,
@@ -109,13 +129,15 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
         );
         // Slabs that have closed let go of their last memory here, where foreign code may run.
         local::sweep();
-        let core = Core::new(
-            domain.inner(),
-            self.name,
-            self.max_objects,
+        let plan = Plan {
+            name: self.name,
+            max_objects: self.max_objects,
+            budget: self.budget,
+            debug: self.debug.or_else(Debug::from_environment),
             constructor,
-            self.on_free,
-        );
+            on_free: self.on_free,
+        };
+        let core = Core::new(domain.inner(), plan);
         Slab { core, domain }
     }
 }

@@ -102,6 +102,20 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Chain<S, V, P, D> {
         Some(slot)
     }
 
+    /// Adds another chain behind the tail.
+    pub(super) fn append(&mut self, behind: Self) {
+        let Some(tail) = NonNull::new(self.tail).filter(|_| !self.is_empty()) else {
+            *self = behind;
+            return;
+        };
+        if !behind.is_empty() {
+            // SAFETY: I1.
+            unsafe { Slot::set_link(tail, behind.list.head) };
+            self.tail = behind.tail;
+            self.len += behind.len;
+        }
+    }
+
     /// Forgets length and tail.
     pub(super) fn into_list(self) -> List<S, V, P, D> {
         self.list

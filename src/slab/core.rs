@@ -22,10 +22,12 @@ use std::ptr::NonNull;
 use crate::counter::{Local, Shared};
 use crate::reclaim::ReadSection;
 use crate::sync::{Arc, AtomicBool, Relaxed, next_id};
-use crate::thread::{Home, HomeRef, Node, Registry, local};
+use crate::thread::{Home, HomeRef, Node, Registry, frame, local};
 
 use super::blank::Blank;
+use super::budget::Budget;
 use super::cache::{Cache, Counts};
+use super::debug::Debug;
 use super::depot::Depot;
 use super::directory::Directory;
 use super::grow::Growth;
@@ -43,6 +45,21 @@ pub(super) type Constructor<S, V, P, D> = Box<
 /// Looks at a stable part whose incarnation has ended.
 pub(super) type OnFree<S> = Box<dyn Fn(&S) + Send + Sync>;
 
+/// What a builder has gathered.
+pub(super) struct Plan<
+    S: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    P: Policy<D>,
+    D: ReadSection,
+> {
+    pub(super) name: Option<String>,
+    pub(super) max_objects: usize,
+    pub(super) budget: Option<Budget>,
+    pub(super) debug: Option<Debug>,
+    pub(super) constructor: Constructor<S, V, P, D>,
+    pub(super) on_free: Option<OnFree<S>>,
+}
+
 /// The shared part of a slab.
 pub(crate) struct Core<
     S: Send + Sync + 'static,
@@ -56,6 +73,7 @@ pub(crate) struct Core<
     pub(super) constructor: Constructor<S, V, P, D>,
     pub(super) on_free: Option<OnFree<S>>,
     pub(super) name: String,
+    pub(super) debug: Option<Debug>,
     pub(super) directory: Directory<Page<S, V, P, D>>,
     pub(super) caches: Registry<Cache<S, V, P, D>>,
     pub(super) depot: Depot<S, V, P, D>,
@@ -65,28 +83,26 @@ pub(crate) struct Core<
 }
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
-    pub(super) fn new(
-        inner: D::Inner,
-        name: Option<String>,
-        max_objects: usize,
-        constructor: Constructor<S, V, P, D>,
-        on_free: Option<OnFree<S>>,
-    ) -> Arc<Self> {
+    pub(super) fn new(inner: D::Inner, plan: Plan<S, V, P, D>) -> Arc<Self> {
         let core = Arc::new(Self {
             id: next_id(),
             inner,
             closed: AtomicBool::new(false),
-            constructor,
-            on_free,
-            name: name.unwrap_or_else(|| type_name::<V>().to_owned()),
+            constructor: plan.constructor,
+            on_free: plan.on_free,
+            name: plan.name.unwrap_or_else(|| type_name::<V>().to_owned()),
+            debug: plan.debug,
             directory: Directory::new(),
             caches: Registry::new(),
-            depot: Depot::new(),
-            growth: Growth::new(max_objects),
+            depot: Depot::new(plan.debug),
+            growth: Growth::new(plan.max_objects, plan.budget),
             strays: Counts::default(),
         });
-        let stage: std::sync::Weak<Self> = Arc::downgrade(&core);
-        P::attach(&core.inner, stage);
+        let this: std::sync::Weak<Self> = Arc::downgrade(&core);
+        if let Some(budget) = &core.growth.budget {
+            budget.join(this.clone());
+        }
+        P::attach(&core.inner, this);
         core
     }
 
@@ -113,18 +129,23 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         &unsafe { node.cast::<Node<Cache<S, V, P, D>>>().as_ref() }.value
     }
 
-    /// The calling thread's cache, a new one if need be; `None` if the thread is ending or the slab has closed.
+    /// The calling thread's cache, a new one if need be; `None` if the thread is ending, the slab has closed or is in a
+    /// debug mode, or there is no memory.
     pub(super) fn cache(self: &Arc<Self>) -> Option<&Cache<S, V, P, D>> {
         if let Some(cache) = self.find_cache() {
             return Some(cache);
         }
-        if local::has_exited() || self.is_closed() {
+        if local::has_exited() || self.is_closed() || self.debug.is_some() {
             return None;
         }
-        let node = self.caches.claim(Cache::new, |_| true);
+        let node = self.caches.try_claim(Cache::new, |_| true)?;
         let home = HomeRef::Shared(Arc::clone(self) as Arc<dyn Home>);
-        local::register(self.id, NonNull::from(node).cast(), home);
-        Some(&node.value)
+        if local::try_register(self.id, NonNull::from(node).cast(), home) {
+            Some(&node.value)
+        } else {
+            node.give_up(false);
+            None
+        }
     }
 
     /// Whether the user handle has gone.
@@ -199,10 +220,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Home for Core<S, V, P, D> {
         };
         node.give_up(false);
         for chain in refused.0.into_iter().flatten() {
-            self.bring_home(chain);
+            Self::bring_home(chain);
         }
         for dead in refused.1.into_iter().flatten() {
-            self.hand_over(dead.slots);
+            // SAFETY: the caller keeps the core.
+            unsafe { Self::hand_over(NonNull::from(self), dead.slots) };
         }
     }
 
@@ -224,14 +246,16 @@ impl<S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<D>, D: ReadSe
             Box::new(|_| unreachable!("the core has gone")),
         );
         let on_free = self.on_free.take();
-        for dropped in [
-            catch_unwind(AssertUnwindSafe(move || drop(constructor))),
-            catch_unwind(AssertUnwindSafe(move || drop(on_free))),
-        ] {
-            if let Err(payload) = dropped {
-                D::report_panic(&self.inner, payload);
+        frame::run(D::id(&self.inner), || {
+            for dropped in [
+                catch_unwind(AssertUnwindSafe(move || drop(constructor))),
+                catch_unwind(AssertUnwindSafe(move || drop(on_free))),
+            ] {
+                if let Err(payload) = dropped {
+                    D::report_panic(&self.inner, payload);
+                }
             }
-        }
+        });
     }
 }
 

@@ -16,9 +16,10 @@
 
 use crate::reclaim::ReadSection;
 use crate::sync::{Mutex, MutexGuard};
-use crate::tuning::MAGAZINE;
+use crate::tuning::{MAGAZINE, QUARANTINE};
 
 use super::chain::{Chain, List, Stack};
+use super::debug::Debug;
 use super::policy::{Part, Policy};
 use super::waiting::{Arrivals, Dead, Queue};
 
@@ -36,12 +37,15 @@ pub(super) struct Depot<
     exhausted: Stack<S, V, P, D>,
     /// Dead magazines with a cookie.
     dead: Arrivals<S, V, P, D>,
+    debug: Option<Debug>,
     stores: Mutex<Stores<S, V, P, D>>,
 }
 
 #[derive(Debug)]
 struct Stores<S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<D>, D: ReadSection> {
     clean: List<S, V, P, D>,
+    /// Clean slots that are kept back, oldest first; none unless the slab has a quarantine.
+    quarantine: Chain<S, V, P, D>,
     waiting: Queue<S, V, P, D>,
     closed: bool,
 }
@@ -60,13 +64,15 @@ pub(super) struct Open<
 }
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Depot<S, V, P, D> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(debug: Option<Debug>) -> Self {
         Self {
             clean: Stack::new(),
             exhausted: Stack::new(),
             dead: Arrivals::new(),
+            debug,
             stores: Mutex::new(Stores {
                 clean: List::EMPTY,
+                quarantine: Chain::EMPTY,
                 waiting: Queue::EMPTY,
                 closed: false,
             }),
@@ -76,6 +82,19 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Depot<S, V, P, D> {
     /// Adds clean slots; hands them back if the slab has closed.
     pub(super) fn give(&self, chain: Chain<S, V, P, D>) -> Result<(), Chain<S, V, P, D>> {
         self.clean.push(chain)
+    }
+
+    /// Adds slots of a new page, which need no quarantine; hands them back if the slab has closed.
+    pub(super) fn give_new(&self, chain: Chain<S, V, P, D>) -> Result<(), Chain<S, V, P, D>> {
+        if self.debug != Some(Debug::Quarantine) {
+            return self.give(chain);
+        }
+        let mut open = self.lock();
+        if open.is_closed() {
+            return Err(chain);
+        }
+        open.put(chain);
+        Ok(())
     }
 
     /// Puts exhausted slots aside for good; hands them back if the slab has closed.
@@ -109,12 +128,64 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
 
     /// Takes about a magazine of clean slots.
     pub(super) fn take_magazine(&mut self) -> Chain<S, V, P, D> {
+        match self.depot.debug {
+            None => {}
+            Some(Debug::RecycleAtOnce) => return self.take_newest(),
+            Some(Debug::Quarantine) => return self.take_released(),
+        }
         let chain = self.stores.clean.cut(MAGAZINE);
         if !chain.is_empty() {
             return chain;
         }
         self.stores.clean = self.depot.clean.take();
         self.stores.clean.cut(MAGAZINE)
+    }
+
+    /// Takes the slot that was freed last.
+    fn take_newest(&mut self) -> Chain<S, V, P, D> {
+        // The stack has the newest first, and all of it is newer than what is stored.
+        let freed = self.depot.clean.take().cut(usize::MAX);
+        self.stores.clean.put(freed);
+        self.stores.clean.cut(1)
+    }
+
+    /// Takes a new slot, or one that was in quarantine for long enough.
+    fn take_released(&mut self) -> Chain<S, V, P, D> {
+        self.receive_freed();
+        if self.stores.quarantine.len() > QUARANTINE {
+            self.end_a_quarantine();
+        }
+        self.stores.clean.cut(1)
+    }
+
+    /// Lets the oldest slot in quarantine be used unless there are others. Nothing without a quarantine.
+    pub(super) fn end_a_quarantine(&mut self) {
+        self.receive_freed();
+        if self.stores.clean.first().is_none()
+            && let Some(oldest) = self.stores.quarantine.pop()
+        {
+            let mut one = Chain::EMPTY;
+            // SAFETY: the quarantine owned the slot.
+            unsafe { one.push(oldest) };
+            self.put(one);
+        }
+    }
+
+    /// Takes freed slots into quarantine, if there is one.
+    fn receive_freed(&mut self) {
+        if self.depot.debug == Some(Debug::Quarantine) {
+            let mut oldest_first = Chain::EMPTY;
+            for slot in self.depot.clean.take() {
+                // SAFETY: the list owned the slot.
+                unsafe { oldest_first.push(slot) };
+            }
+            self.stores.quarantine.append(oldest_first);
+        }
+    }
+
+    /// Puts slots into quarantine whose turn comes last.
+    pub(super) fn put_in_quarantine(&mut self, chain: Chain<S, V, P, D>) {
+        self.stores.quarantine.append(chain);
     }
 
     /// Takes a dead magazine whose grace period has elapsed.
@@ -129,9 +200,14 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
         self.stores.waiting.take_elapsed(inner)
     }
 
-    /// Takes all clean slots.
-    pub(super) fn take_clean(&mut self) -> [List<S, V, P, D>; 2] {
-        [self.stores.clean.take_all(), self.depot.clean.take()]
+    /// Takes all clean slots; the last of these lists are those in quarantine.
+    pub(super) fn take_clean(&mut self) -> [List<S, V, P, D>; 3] {
+        self.receive_freed();
+        [
+            self.stores.clean.take_all(),
+            self.depot.clean.take(),
+            self.stores.quarantine.take_all().into_list(),
+        ]
     }
 
     /// Takes all exhausted slots.
@@ -156,12 +232,13 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
     }
 
     /// Lets nothing in any more, and takes all free slots. What waits stays, for [`take_waiting`](Self::take_waiting).
-    pub(super) fn close(&mut self) -> [List<S, V, P, D>; 3] {
+    pub(super) fn close(&mut self) -> [List<S, V, P, D>; 4] {
         self.stores.closed = true;
         let stores = &mut *self.stores;
         stores.waiting.receive_last(&self.depot.dead);
         [
             stores.clean.take_all(),
+            stores.quarantine.take_all().into_list(),
             self.depot.clean.close(),
             self.depot.exhausted.close(),
         ]

@@ -14,7 +14,9 @@ pub enum ReserveError {
         /// The limit.
         max_objects: usize,
     },
-    /// The system has no memory for another page.
+    /// The [`Budget`](super::Budget) that the slab shares with others is used up, and none of them has a page to spare.
+    OverBudget,
+    /// There is no memory for another page, or for what a thread keeps of a slab.
     OutOfMemory {
         /// What was asked for, in bytes.
         bytes: usize,
@@ -23,6 +25,13 @@ pub enum ReserveError {
     Constructor(Box<dyn Error + Send + Sync>),
     /// The constructor of the stable part panicked with this.
     Panicked(Box<dyn Any + Send>),
+}
+
+impl ReserveError {
+    /// Whether a slot that comes free makes the difference.
+    pub(super) const fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::OverBudget)
+    }
 }
 
 impl fmt::Debug for ReserveError {
@@ -37,8 +46,9 @@ impl fmt::Display for ReserveError {
             Self::Full { max_objects } => {
                 write!(f, "the slab is full: all {max_objects} slots are taken")
             }
+            Self::OverBudget => write!(f, "the budget that the slab shares is used up"),
             Self::OutOfMemory { bytes } => {
-                write!(f, "no memory for a page of {bytes} bytes")
+                write!(f, "no memory for {bytes} bytes of the slab")
             }
             Self::Constructor(error) => write!(f, "the slab's constructor failed: {error}"),
             Self::Panicked(payload) => match message(&**payload) {

@@ -13,7 +13,6 @@ use crate::thread::frame::{self, Job};
 use crate::thread::local;
 use crate::tuning::MAGAZINE_DELAY_NANOS;
 
-use super::cache::Cache;
 use super::chain::{Chain, List};
 use super::core::Core;
 use super::page::Page;
@@ -62,15 +61,27 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// 1. The caller owns the slot; it holds a value, which nobody sees any more.
     pub(super) unsafe fn clean(slot: SlotPtr<S, V, P, D>) {
         before_reuse();
-        // SAFETY: (1): a slot that isn't given up keeps its page and the core.
-        let core = unsafe { Page::borrow_core(slot) };
         if needs_drop::<V>() {
             // SAFETY: (1).
             let drop = || unsafe { Slot::drop_value(slot) };
             if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
-                core.report(payload);
+                // SAFETY: (1): a slot that isn't given up keeps its page and the core.
+                unsafe { Page::borrow_core(slot) }.report(payload);
             }
         }
+        // SAFETY: (1), and its value is gone.
+        unsafe { Self::reset(slot) };
+    }
+
+    /// Runs the user's hook. Its panic goes to the domain.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller owns the slot; its incarnation has ended, and it holds no value.
+    pub(super) unsafe fn reset(slot: SlotPtr<S, V, P, D>) {
+        before_reuse();
+        // SAFETY: (1): a slot that isn't given up keeps its page and the core.
+        let core = unsafe { Page::borrow_core(slot) };
         if let Some(on_free) = &core.on_free {
             // SAFETY: (1).
             let stable = unsafe { Slot::stable(slot) };
@@ -87,18 +98,16 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// 1. The caller owns the slot, which holds no value, and gives it up.
     #[inline]
     pub(super) unsafe fn give_back(slot: SlotPtr<S, V, P, D>, died: bool) {
-        // SAFETY: (1): a slot that isn't given up keeps its page and the core.
-        let id = unsafe { Page::borrow_core(slot) }.id;
-        if let Some(node) = local::find(id) {
-            // SAFETY: as above; from here on the thread's own count keeps the core (`core` I1).
-            let core = unsafe { Page::borrow_core(slot) };
-            // SAFETY: found under the slab's identity.
-            let cache = unsafe { Self::cache_of(node) };
+        // SAFETY: (1): a slot that isn't given up keeps its page.
+        let core = unsafe { Page::core_of(slot) };
+        // SAFETY: (1): likewise the core.
+        if let Some(node) = local::find(unsafe { core.as_ref() }.id) {
             if died {
-                cache.counts.died.add(1);
+                // SAFETY: found under the slab's identity.
+                unsafe { Self::cache_of(node) }.counts.died.add(1);
             }
-            // SAFETY: (1).
-            if unsafe { core.keep(cache, slot) } {
+            // SAFETY: (1); from here on the thread's own count keeps the core (`core` I1).
+            if unsafe { Self::keep(core, node, slot) } {
                 return;
             }
         }
@@ -108,30 +117,37 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
 
     /// Puts a clean slot into the thread's magazines; false if that isn't possible.
     ///
+    /// By pointer, since the core may go with the last slot that is brought home.
+    ///
     /// # Safety
     ///
     /// 1. The caller owns the slot, which holds no value, and gives it up if the answer is true.
-    /// 2. The cache is the calling thread's.
+    /// 2. The node is what the calling thread has registered for the slab.
+    /// 3. The core is there at the time of the call.
     #[inline]
-    unsafe fn keep(&self, cache: &Cache<S, V, P, D>, slot: SlotPtr<S, V, P, D>) -> bool {
+    unsafe fn keep(core: NonNull<Self>, node: NonNull<()>, slot: SlotPtr<S, V, P, D>) -> bool {
         // SAFETY: (1).
         if unsafe { Slot::state(slot) }.is_exhausted() {
             return false;
         }
         let refused = {
+            // SAFETY: (2, 3).
+            let cache = unsafe { Self::cache_of(node) };
             // SAFETY: (2); nothing in here opens another section.
             let Some(mut magazines) = (unsafe { cache.enter() }) else {
                 return false;
             };
-            if self.is_closed_in_section() {
+            // SAFETY: (3).
+            let core = unsafe { core.as_ref() };
+            if core.is_closed_in_section() {
                 return false;
             }
             // SAFETY: (1).
             let full = unsafe { magazines.push(slot) };
-            full.and_then(|full| self.depot.give(full).err())
+            full.and_then(|full| core.depot.give(full).err())
         };
         if let Some(chain) = refused {
-            self.bring_home(chain);
+            Self::bring_home(chain);
         }
         true
     }
@@ -145,8 +161,9 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         if died && !found {
             core.count(cache, |c| &c.died, |c| &c.died, 1);
         }
-        // SAFETY: the caller gives the slot up; the cache is this thread's.
-        if cache.is_some_and(|cache| unsafe { core.keep(cache, slot) }) {
+        // SAFETY: the caller gives the slot up; `core` has a count.
+        let keep = |node| unsafe { Self::keep(NonNull::from(&*core), node, slot) };
+        if local::find(core.id).is_some_and(keep) {
             return;
         }
         // SAFETY: as above.
@@ -160,6 +177,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// 1. The caller owns the slot, which holds no value, and gives it up.
     pub(super) unsafe fn put_aside(&self, slot: SlotPtr<S, V, P, D>) {
         // SAFETY: (1).
+        unsafe { self.poison(slot) };
+        // SAFETY: (1).
         let exhausted = unsafe { Slot::state(slot) }.is_exhausted();
         let mut chain = Chain::EMPTY;
         // SAFETY: (1).
@@ -170,12 +189,12 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             self.depot.give(chain)
         };
         if let Err(chain) = refused {
-            self.bring_home(chain);
+            Self::bring_home(chain);
         }
     }
 
-    /// Brings clean slots home: the slab has closed. The caller has a count of the core.
-    pub(super) fn bring_home(&self, chain: Chain<S, V, P, D>) {
+    /// Brings clean slots home: the slab has closed.
+    pub(super) fn bring_home(chain: Chain<S, V, P, D>) {
         for slot in chain.into_list() {
             // SAFETY: the stacks refuse only after the slab has closed; the chain owned the slot.
             unsafe { Page::bring_home(slot) };
@@ -189,16 +208,14 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// 1. The caller took the count to 0, and gives the slot up.
     unsafe fn bury(slot: SlotPtr<S, V, P, D>) {
         before_reuse();
-        // SAFETY: (1): a slot that isn't given up keeps its page and the core.
-        let id = unsafe { Page::borrow_core(slot) }.id;
-        if let Some(node) = local::find(id) {
-            // SAFETY: as above; from here on the thread's own count keeps the core (`core` I1).
-            let core = unsafe { Page::borrow_core(slot) };
+        // SAFETY: (1): a slot that isn't given up keeps its page.
+        let core = unsafe { Page::core_of(slot) };
+        // SAFETY: (1): likewise the core.
+        if let Some(node) = local::find(unsafe { core.as_ref() }.id) {
             // SAFETY: found under the slab's identity.
-            let cache = unsafe { Self::cache_of(node) };
-            cache.counts.died.add(1);
-            // SAFETY: (1).
-            if unsafe { core.bury_in(cache, slot) } {
+            unsafe { Self::cache_of(node) }.counts.died.add(1);
+            // SAFETY: (1); from here on the thread's own count keeps the core (`core` I1).
+            if unsafe { Self::bury_in(core, node, slot) } {
                 return;
             }
         }
@@ -208,30 +225,38 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
 
     /// Puts a dead slot into the thread's magazine of dead ones; false if that isn't possible.
     ///
+    /// By pointer, since the core may go with the slots if the slab has closed.
+    ///
     /// # Safety
     ///
     /// 1. The caller took the count to 0, and gives the slot up if the answer is true.
-    /// 2. The cache is the calling thread's.
+    /// 2. The node is what the calling thread has registered for the slab.
+    /// 3. The core is there at the time of the call.
     #[inline]
-    unsafe fn bury_in(&self, cache: &Cache<S, V, P, D>, slot: SlotPtr<S, V, P, D>) -> bool {
+    unsafe fn bury_in(core: NonNull<Self>, node: NonNull<()>, slot: SlotPtr<S, V, P, D>) -> bool {
         let (refused, wants_clock) = {
+            // SAFETY: (2, 3).
+            let cache = unsafe { Self::cache_of(node) };
             // SAFETY: (2); nothing in here opens another section.
             let Some(mut magazines) = (unsafe { cache.enter() }) else {
                 return false;
             };
-            if self.is_closed_in_section() {
+            // SAFETY: (3).
+            let core = unsafe { core.as_ref() };
+            if core.is_closed_in_section() {
                 return false;
             }
             // SAFETY: (1).
             let full = unsafe { magazines.bury(slot) };
-            let refused = full.then(|| self.depot.bury(self.seal(magazines.take_open())).err());
+            let refused = full.then(|| core.depot.bury(core.seal(magazines.take_open())).err());
             (refused.flatten(), magazines.wants_clock())
         };
         if let Some(dead) = refused {
-            self.hand_over(dead.slots);
-        }
-        if wants_clock {
-            self.look_at_clock(cache);
+            // SAFETY: nothing has been given up since (3).
+            unsafe { Self::hand_over(core, dead.slots) };
+        } else if wants_clock {
+            // SAFETY: as above; (2).
+            unsafe { Self::look_at_clock(core, node) };
         }
         true
     }
@@ -246,21 +271,31 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     }
 
     /// Closes the magazine of dead slots if its first has been there for long.
+    ///
+    /// # Safety
+    ///
+    /// 1. The node is what the calling thread has registered for the slab.
+    /// 2. The core is there at the time of the call.
     #[cold]
-    fn look_at_clock(&self, cache: &Cache<S, V, P, D>) {
+    unsafe fn look_at_clock(core: NonNull<Self>, node: NonNull<()>) {
         let now = now();
         let refused = {
-            // SAFETY: the cache is the calling thread's, and its last section has ended.
+            // SAFETY: (1, 2).
+            let cache = unsafe { Self::cache_of(node) };
+            // SAFETY: (1), and the thread's last section has ended.
             let Some(mut magazines) = (unsafe { cache.enter() }) else {
                 return;
             };
-            if self.is_closed_in_section() || !magazines.note_time(now, MAGAZINE_DELAY_NANOS) {
+            // SAFETY: (2).
+            let core = unsafe { core.as_ref() };
+            if core.is_closed_in_section() || !magazines.note_time(now, MAGAZINE_DELAY_NANOS) {
                 return;
             }
-            self.depot.bury(self.seal(magazines.take_open())).err()
+            core.depot.bury(core.seal(magazines.take_open())).err()
         };
         if let Some(dead) = refused {
-            self.hand_over(dead.slots);
+            // SAFETY: nothing has been given up since (2).
+            unsafe { Self::hand_over(core, dead.slots) };
         }
     }
 
@@ -273,20 +308,26 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         if !found {
             core.count(cache, |c| &c.died, |c| &c.died, 1);
         }
-        // SAFETY: the caller gives the slot up; the cache is this thread's.
-        if cache.is_some_and(|cache| unsafe { core.bury_in(cache, slot) }) {
+        // SAFETY: the caller gives the slot up; `core` has a count.
+        let bury_in = |node| unsafe { Self::bury_in(NonNull::from(&*core), node, slot) };
+        if local::find(core.id).is_some_and(bury_in) {
             return;
         }
         let mut chain = Chain::EMPTY;
         // SAFETY: as above.
         unsafe { chain.push(slot) };
         if let Err(dead) = core.depot.bury(core.seal(chain)) {
-            core.hand_over(dead.slots);
+            // SAFETY: as above.
+            unsafe { Self::hand_over(NonNull::from(&*core), dead.slots) };
         }
     }
 
-    /// Lets the domain drop dead slots and bring them home: the slab has closed. The caller has a count of the core.
-    pub(super) fn hand_over(&self, slots: List<S, V, P, D>) {
+    /// Lets the domain drop dead slots and bring them home: the slab has closed.
+    ///
+    /// # Safety
+    ///
+    /// 1. The core is there at the time of the call. It may go with the slots.
+    pub(super) unsafe fn hand_over(core: NonNull<Self>, slots: List<S, V, P, D>) {
         let Some(first) = slots.first() else { return };
         let mut n = 0;
         let mut next = Some(first);
@@ -295,13 +336,18 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             // SAFETY: the list owns its slots.
             next = NonNull::new(unsafe { Slot::link(slot) });
         }
-        self.count(self.find_cache(), |c| &c.settled, |c| &c.settled, n);
+        let inner = {
+            // SAFETY: (1).
+            let core = unsafe { core.as_ref() };
+            core.count(core.find_cache(), |c| &c.settled, |c| &c.settled, n);
+            core.inner.clone()
+        };
         let bytes = usize::try_from(n).unwrap_or(usize::MAX);
         let bytes = bytes.saturating_mul(size_of::<Slot<S, V, P, D>>());
         // This may be anybody's `Drop`: nobody else's destructors here, and no waiting.
         let _quiet = NoReclaim::begin();
         // SAFETY: no reader that enters from now on can find these incarnations; `drop_list` takes over the list.
-        unsafe { D::retire_raw(&self.inner, first.cast(), Self::drop_list, bytes) };
+        unsafe { D::retire_raw(&inner, first.cast(), Self::drop_list, bytes) };
     }
 
     unsafe fn drop_list(first: NonNull<()>) {

@@ -16,6 +16,7 @@ use crate::reclaim::ReadSection;
 use crate::sync::{AcqRel, Acquire, Arc, AtomicUsize, Relaxed, Release};
 use crate::thread::frame;
 
+use super::budget::Budget;
 use super::chain::Chain;
 use super::core::Core;
 use super::error::ReserveError;
@@ -27,6 +28,7 @@ use super::slot::SlotPtr;
 #[derive(Debug)]
 pub(super) struct Growth {
     pub(super) max_objects: usize,
+    pub(super) budget: Option<Budget>,
     capacity: AtomicUsize,
     pages: AtomicUsize,
     building: AtomicUsize,
@@ -45,9 +47,10 @@ impl Drop for Building<'_> {
 }
 
 impl Growth {
-    pub(super) fn new(max_objects: usize) -> Self {
+    pub(super) fn new(max_objects: usize, budget: Option<Budget>) -> Self {
         Self {
             max_objects,
+            budget,
             capacity: AtomicUsize::new(0),
             pages: AtomicUsize::new(0),
             building: AtomicUsize::new(0),
@@ -114,6 +117,29 @@ impl Growth {
         self.capacity.fetch_sub(slots, Release);
     }
 
+    /// Whether the budget has no room for a page.
+    fn is_over_budget(&self, bytes: usize) -> bool {
+        let budget = self.budget.as_ref();
+        budget.is_some_and(|budget| budget.is_used_up(bytes))
+    }
+
+    /// Pays the budget for a page with at most `wanted` slots, whose capacity is claimed; returns how many it may have.
+    fn pay(&self, wanted: usize, bytes: usize) -> usize {
+        let Some(budget) = &self.budget else {
+            return wanted;
+        };
+        let granted = budget.claim(wanted, bytes);
+        self.give_back(wanted - granted);
+        granted
+    }
+
+    /// Takes back what was paid for a page.
+    pub(super) fn refund(&self, slots: usize, bytes: usize) {
+        if let Some(budget) = &self.budget {
+            budget.give_back(slots, bytes);
+        }
+    }
+
     /// Counts a page that has left.
     pub(super) fn page_left(&self, slots: usize) {
         self.give_back(slots);
@@ -131,20 +157,35 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
              link slots after they are published instead",
             self.name,
         );
+        // What the constructor drops may reserve, too: not before this page is there.
+        frame::shelter(|| self.claim_and_build())
+    }
+
+    fn claim_and_build(self: &Arc<Self>) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
         let full = ReserveError::Full {
             max_objects: self.growth.max_objects,
         };
+        let bytes = Page::<S, V, P, D>::BYTES;
+        // Before it counts as building, or those that fail would keep each other hoping.
         if self.growth.is_full() {
             return Err(full);
         }
+        if self.growth.is_over_budget(bytes) {
+            return Err(ReserveError::OverBudget);
+        }
         let building = self.growth.begin();
-        let slots = self.growth.claim(Page::<S, V, P, D>::SLOTS);
-        if slots == 0 {
+        let wanted = self.growth.claim(Page::<S, V, P, D>::SLOTS);
+        if wanted == 0 {
             return Err(full);
+        }
+        let slots = self.growth.pay(wanted, bytes);
+        if slots == 0 {
+            return Err(ReserveError::OverBudget);
         }
         let built = self.build_page(slots);
         if built.is_err() {
             self.growth.give_back(slots);
+            self.growth.refund(slots, bytes);
         }
         drop(building);
         built
@@ -168,7 +209,9 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         for slot in (0..slots).rev() {
             // SAFETY: the page was just built, and can't leave before its slots are given away.
             if let Some(slot) = unsafe { Page::built_slot(page, slot) } {
-                // SAFETY: nobody else has the page's slots yet.
+                // SAFETY: nobody else has the page's slots yet, and they are clean.
+                unsafe { self.poison(slot) };
+                // SAFETY: as above.
                 unsafe { chain.push(slot) };
             }
         }
@@ -176,9 +219,9 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         self.directory.publish(number, page);
         // Relaxed: a figure for people.
         self.growth.pages.fetch_add(1, Relaxed);
-        if let Err(chain) = self.depot.give(chain) {
+        if let Err(chain) = self.depot.give_new(chain) {
             // A slab that closes has no user handle to reserve through; a table may still hold its core.
-            self.bring_home(chain);
+            Self::bring_home(chain);
         }
         Ok(first)
     }

@@ -107,6 +107,19 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
     /// Moves the value in and lets the incarnation be found: from here on readers may get references to it.
     #[inline]
     pub fn publish(self, value: V) -> Ref<S, V, P, D> {
+        // SAFETY: the slot is this handle's, and clean.
+        unsafe { Slot::write_value(self.slot, value) };
+        // SAFETY: just written.
+        unsafe { self.publish_written() }
+    }
+
+    /// Lets the incarnation be found.
+    ///
+    /// # Safety
+    ///
+    /// 1. The value is written.
+    #[inline]
+    pub(super) unsafe fn publish_written(self) -> Ref<S, V, P, D> {
         let slot = ManuallyDrop::new(self).slot;
         // SAFETY: an owned slot keeps its page and the core; a published one likewise, through the count.
         let core = unsafe { Page::borrow_core(slot) };
@@ -116,8 +129,6 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
             |counts| &counts.published,
             1,
         );
-        // SAFETY: the slot was this handle's, and clean.
-        unsafe { Slot::write_value(slot, value) };
         // SAFETY: as above.
         unsafe { Slot::state(slot) }.publish();
         // SAFETY: the count of 1 is this reference's.

@@ -12,12 +12,14 @@
 //!   or [`read`](Candidate::read), which counts nothing.
 
 mod blank;
+mod budget;
 mod builder;
 mod cache;
 mod candidate;
 mod chain;
 mod close;
 mod core;
+mod debug;
 mod depot;
 mod directory;
 mod error;
@@ -25,20 +27,25 @@ mod free;
 mod grow;
 mod handle;
 mod key;
+mod limit;
 mod link;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod map;
 mod page;
 mod policy;
+#[cfg(doctest)]
+mod refused;
 mod reserve;
 mod settle;
 mod shrink;
 mod slot;
+mod stand_in;
 mod state;
 mod stats;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod value;
 mod waiting;
 
 use std::fmt;
@@ -48,8 +55,10 @@ use crate::reclaim::ReadSection;
 use crate::sync::Arc;
 
 pub use self::blank::Blank;
+pub use self::budget::Budget;
 pub use self::builder::SlabBuilder;
 pub use self::candidate::Candidate;
+pub use self::debug::Debug;
 pub use self::error::{InsertError, ReserveError};
 pub use self::handle::{Ref, Vacant};
 pub use self::key::Key;
@@ -126,8 +135,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Slab<S, V, P, D> {
 
     /// Reserves a slot for an incarnation that is to be prepared, if there is one.
     ///
-    /// At `max_objects` all threads' magazines are taken back first, and a page that another thread is building is
-    /// waited for, at most 100 ms.
+    /// At `max_objects` all threads' magazines are taken back first, and a page that another thread is building, or a
+    /// value that it is dropping after its grace period, is waited for, at most 100 ms.
     ///
     /// # Errors
     ///
@@ -243,13 +252,16 @@ fn refuse(error: ReserveError) -> ! {
     match error {
         ReserveError::Panicked(payload) => std::panic::resume_unwind(payload),
         ReserveError::OutOfMemory { bytes } => {
-            let layout = std::alloc::Layout::from_size_align(bytes, bytes);
+            let layout = std::alloc::Layout::from_size_align(bytes, 1);
             std::alloc::handle_alloc_error(layout.unwrap_or(std::alloc::Layout::new::<u8>()))
         }
         error @ ReserveError::Full { .. } => {
             panic!(
                 "graceperiod: {error}; raise `max_objects`, drop references, or use `try_reserve`"
             )
+        }
+        error @ ReserveError::OverBudget => {
+            panic!("graceperiod: {error}; raise it, drop references, or use `try_reserve`")
         }
         error @ ReserveError::Constructor(_) => {
             panic!("graceperiod: {error}; `try_reserve` returns the error")

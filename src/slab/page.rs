@@ -135,7 +135,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
     ///
     /// 1. The slot's page isn't unmapped.
     #[inline]
-    unsafe fn core_of(slot: SlotPtr<S, V, P, D>) -> NonNull<Core<S, V, P, D>> {
+    pub(super) unsafe fn core_of(slot: SlotPtr<S, V, P, D>) -> NonNull<Core<S, V, P, D>> {
         // SAFETY: (1); the header is never written after it was built, but for its cells.
         unsafe { (*Self::of(slot).as_ptr()).core }
     }
@@ -270,9 +270,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
             built: 0,
             core,
         };
-        let filled = frame::run(core.id, || {
-            catch_unwind(AssertUnwindSafe(|| site.fill(number, slots, generation)))
-        });
+        let filled = catch_unwind(AssertUnwindSafe(|| site.fill(number, slots, generation)));
         match filled {
             Err(payload) => return Err(ReserveError::Panicked(payload)),
             Ok(Err(error)) => return Err(ReserveError::Constructor(error)),
@@ -332,6 +330,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
         // A clone, since the core may go with the page before the call returns.
         // SAFETY: the page's count keeps the core (I1).
         let inner = unsafe { core.as_ref() }.inner.clone();
+        // SAFETY: (1).
+        let built = unsafe { Self::built(page) };
+        // From here on it is the domain's that it waits.
+        // SAFETY: as above.
+        unsafe { core.as_ref() }.growth.refund(built, Self::BYTES);
         // This may be anybody's `Drop`: nobody else's destructors here, and no waiting.
         let _quiet = NoReclaim::begin();
         // SAFETY: (1): no reader that enters from now on can find the page; `destroy` takes what `build` made.
@@ -377,7 +380,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Site<'_, S, V, P, D> {
     fn fill(&mut self, number: usize, slots: usize, generation: u64) -> Result<(), Failure> {
         for slot in 0..slots {
             let index = Page::<S, V, P, D>::index(number, slot);
-            let stable = (self.core.constructor)(&Blank::new(index, &self.core.inner))?;
+            let blank = Blank::new(index, &self.core.inner);
+            let stable = frame::run(self.core.id, || (self.core.constructor)(&blank))?;
             // SAFETY: the site's page is mapped.
             let slot = unsafe { Page::slot(self.page, slot) };
             // SAFETY: unused memory of a page that nobody can find.
@@ -392,16 +396,18 @@ impl<S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<D>, D: ReadSe
     for Site<'_, S, V, P, D>
 {
     fn drop(&mut self) {
-        for slot in 0..self.built {
-            // SAFETY: the site's page is mapped.
-            let slot = unsafe { Page::slot(self.page, slot) };
-            // SAFETY: built, and nobody can reach it; each is dropped once.
-            let drop = || unsafe { Slot::drop_in_place(slot) };
-            // A panic of one stable part must not keep the others.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
-                D::report_panic(&self.core.inner, payload);
+        frame::run(D::id(&self.core.inner), || {
+            for slot in 0..self.built {
+                // SAFETY: the site's page is mapped.
+                let slot = unsafe { Page::slot(self.page, slot) };
+                // SAFETY: built, and nobody can reach it; each is dropped once.
+                let drop = || unsafe { Slot::drop_in_place(slot) };
+                // A panic of one stable part must not keep the others.
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
+                    D::report_panic(&self.core.inner, payload);
+                }
             }
-        }
+        });
         // SAFETY: mapped by `build`, and not used any more.
         unsafe { map::unmap(self.page.cast(), Page::<S, V, P, D>::BYTES) };
     }

@@ -8,9 +8,8 @@
 //! threads only drop keeps what is dead until then.
 
 use crate::reclaim::ReadSection;
-use crate::sync::{Arc, now};
-use crate::thread::{Mark, Snooze, frame, may_run_foreign};
-use crate::tuning::{FULL_PATIENCE_NANOS, GRACE_PATIENCE_NANOS};
+use crate::sync::Arc;
+use crate::thread::{Mark, frame, may_run_foreign};
 
 use super::cache::Cache;
 use super::core::Core;
@@ -62,14 +61,32 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             return Ok(slot);
         }
         let cache = self.cache();
+        // Values that have waited are dropped under a mark, and a mark is a cache's.
+        let lacks_mark = P::WAITS && cache.is_none();
+        let stand_in = lacks_mark.then(|| self.stand_in()).flatten();
+        let cache = cache.or(stand_in.as_deref());
+        let slot = self.search(cache)?;
+        // SAFETY: this thread owns the slot, which has come the slow way, as all do in a slab with a quarantine.
+        unsafe { self.check_poison(slot) };
+        Ok(slot)
+    }
+
+    /// Looks for a slot everywhere but in the thread's own magazines.
+    fn search(
+        self: &Arc<Self>,
+        cache: Option<&Cache<S, V, P, D>>,
+    ) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
         // Who reserves drives the grace periods that its slots wait for: an attempt per magazine, seldom more often than
         // the domain lets through.
         P::advance(&self.inner);
+        if self.is_quarantined() {
+            self.quarantine_one();
+        }
         if let Some(slot) = self.refill(cache, |_| ()) {
             return Ok(slot);
         }
         match self.grow() {
-            Err(ReserveError::Full { .. }) => self.reserve_at_limit(cache),
+            Err(refused) if refused.is_full() => self.reserve_at_limit(cache),
             other => other,
         }
     }
@@ -96,7 +113,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     }
 
     /// Fetches a magazine from the depot, after `gather` did something under its lock.
-    fn refill(
+    pub(super) fn refill(
         &self,
         cache: Option<&Cache<S, V, P, D>>,
         gather: impl FnOnce(&mut Open<'_, S, V, P, D>),
@@ -116,7 +133,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         cache: Option<&'a Cache<S, V, P, D>>,
         depot: &mut Open<'_, S, V, P, D>,
     ) -> Option<Found<'a, S, V, P, D>> {
-        if !P::WAITS || !may_run_foreign() {
+        if !P::WAITS || !may_run_foreign() || self.is_quarantined() {
             return None;
         }
         let cache = cache?;
@@ -146,46 +163,5 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             depot.put(surplus);
         }
         Some(Found::Clean(slot))
-    }
-
-    /// Takes all threads' magazines back until there is a slot, or there can't be one.
-    fn reserve_at_limit(
-        self: &Arc<Self>,
-        cache: Option<&Cache<S, V, P, D>>,
-    ) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
-        let begun = now();
-        let mut snooze = Snooze::new();
-        loop {
-            let quiet = self.growth.quiet();
-            let mut waiting = false;
-            let found = self.refill(cache, |depot| {
-                let _ = self.take_over_all(depot);
-                waiting = depot.is_waiting();
-            });
-            if let Some(slot) = found {
-                return Ok(slot);
-            }
-            let full = match self.grow() {
-                Err(full @ ReserveError::Full { .. }) => full,
-                other => return other,
-            };
-            let is_quiet = quiet.is_some() && quiet == self.growth.quiet();
-            let waited = now().saturating_sub(begun);
-            let others_build = !is_quiet && waited < FULL_PATIENCE_NANOS;
-            let others_die = waiting && may_run_foreign() && self.may_push_grace(waited);
-            if !others_build && !others_die {
-                return Err(full);
-            }
-            snooze.wait();
-        }
-    }
-
-    /// Makes an attempt at a grace period, if that isn't in vain and hasn't taken too long already.
-    pub(super) fn may_push_grace(&self, waited: u64) -> bool {
-        let may = P::WAITS && waited < GRACE_PATIENCE_NANOS && !P::is_inside(&self.inner);
-        if may {
-            P::advance(&self.inner);
-        }
-        may
     }
 }

@@ -7,23 +7,45 @@
 //! - `settle`, a grace period later, takes out whatever is ripe, drops it, and waits for those that other threads have in
 //!   hand. A slot leaves a list only under a mark that was begun before: what isn't in a list is under a mark.
 
-use crate::fence::heavy;
+use crate::fence::{Revoked, heavy};
 use crate::reclaim::{ReadSection, Stage, Waiting};
 use crate::thread::{Snooze, frame};
 
 use super::cache::{Cache, Magazines};
-use super::chain::Chain;
 use super::core::Core;
 use super::depot::Open;
 use super::policy::{Part, Policy};
-use super::slot::{Slot, SlotPtr};
+use super::slot::Slot;
 use super::waiting::Queue;
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// Shows all threads' magazines to `each`; false if some couldn't be had, because the system refused a heavy fence:
     /// those stay with their owners. The caller holds the depot's lock.
     fn take_over(&self, mut each: impl FnMut(&mut Magazines<S, V, P, D>)) -> bool {
-        let revoked: Vec<_> = self.caches.iter().map(|node| node.value.revoke()).collect();
+        let mut rest = self.caches.iter().peekable();
+        let mut all = true;
+        while rest.peek().is_some() {
+            let mut revoked = Vec::new();
+            // One fence for all of them, or one for each if there is no memory for a list.
+            if revoked.try_reserve(rest.clone().count()).is_ok() {
+                revoked.extend(rest.by_ref().map(|node| node.value.revoke()));
+                all &= Self::take_revoked(revoked, &mut each);
+            } else {
+                let one = rest.next().map(|node| node.value.revoke());
+                all &= Self::take_revoked(one, &mut each);
+            }
+        }
+        if !all {
+            self.fence_idle();
+        }
+        all
+    }
+
+    /// Makes a heavy fence, and shows the magazines of owners that are known to be outside to `each`; false if some aren't.
+    fn take_revoked<'a>(
+        revoked: impl IntoIterator<Item = Revoked<'a, Magazines<S, V, P, D>>>,
+        each: &mut impl FnMut(&mut Magazines<S, V, P, D>),
+    ) -> bool {
         // Orders all the revocations before the looks at the owners (O3).
         let heavy = heavy();
         let mut all = true;
@@ -35,9 +57,6 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             } else {
                 all = false;
             }
-        }
-        if !heavy {
-            self.fence_idle();
         }
         all
     }
@@ -122,30 +141,16 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
 
     fn drop_ripe(&self, mut ripe: Queue<S, V, P, D>, cache: &Cache<S, V, P, D>) {
         while let Some(dead) = ripe.pop() {
-            let mut clean = Chain::EMPTY;
             frame::within(D::id(&self.inner), || {
                 for slot in dead.slots {
                     // SAFETY: dead, and the readers that saw it alive have gone.
                     unsafe { Self::clean(slot) };
                     cache.counts.settled.add(1);
-                    self.sort(slot, &mut clean);
+                    // One by one: somebody may be waiting for the first while the others' destructors take long.
+                    // SAFETY: this thread owns the slot, which is clean.
+                    unsafe { self.put_aside(slot) };
                 }
             });
-            if let Err(chain) = self.depot.give(clean) {
-                self.bring_home(chain);
-            }
-        }
-    }
-
-    /// Adds a clean slot to `clean` unless it has had its last life.
-    fn sort(&self, slot: SlotPtr<S, V, P, D>, clean: &mut Chain<S, V, P, D>) {
-        // SAFETY: this thread owns the slot.
-        if unsafe { Slot::state(slot) }.is_exhausted() {
-            // SAFETY: as above, and it is clean.
-            unsafe { self.put_aside(slot) };
-        } else {
-            // SAFETY: as above.
-            unsafe { clean.push(slot) };
         }
     }
 

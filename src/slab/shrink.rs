@@ -36,6 +36,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
                 self.settle_dead();
             }
         }
+        self.retire_leaving()
+    }
+
+    /// Retires every page that has only free slots; returns their number.
+    pub(super) fn retire_leaving(&self) -> usize {
         let mut leaving = self.gather_leaving();
         let mut pages = 0;
         while let Some(page) = leaving {
@@ -55,14 +60,15 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             return None;
         }
         let _ = self.take_over_all(&mut depot);
-        let [stored, given] = depot.take_clean();
+        let [stored, given, held] = depot.take_clean();
         let exhausted = depot.take_exhausted();
-        let lists = [stored, given, exhausted].map(|list| self.count_by_page(list));
+        let lists = [stored, given, held, exhausted].map(|list| self.count_by_page(list));
         let mut leaving = None;
-        let [stored, given, exhausted] = lists.map(|list| self.split_off(list, &mut leaving));
+        let [stored, given, held, exhausted] = lists.map(|list| self.split_off(list, &mut leaving));
         for chain in [stored, given] {
             depot.put(self.forget_counts(chain));
         }
+        depot.put_in_quarantine(self.forget_counts(held));
         if let Err(chain) = self.depot.park(self.forget_counts(exhausted)) {
             // Closing takes the lock that is held here.
             debug_assert!(chain.is_empty(), "the slab closed under the lock");

@@ -15,6 +15,7 @@ use std::ptr::{self, NonNull};
 
 use crate::reclaim::ReadSection;
 use crate::sync::UnsafeCell;
+use crate::tuning::POISON;
 
 use super::policy::{Part, Policy};
 use super::state::StateWord;
@@ -152,6 +153,31 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Slot<S, V, P, D> {
         cell.with_mut(|place| unsafe { place.cast::<V>().write(value) });
     }
 
+    /// Builds the value of the next incarnation in its place; a panic of `build` comes out.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller owns the slot (I3), and it holds no value.
+    #[inline]
+    pub(super) unsafe fn write_value_with(slot: SlotPtr<S, V, P, D>, build: impl FnOnce() -> V) {
+        // SAFETY: (1): the page is there.
+        let cell = unsafe { &(*slot.as_ptr()).value };
+        // SAFETY: (1): nobody else reaches the value, `build` included.
+        cell.with_mut(|place| unsafe { place.cast::<V>().write(build()) });
+    }
+
+    /// Moves the value out.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller owns the slot (I3), and it holds a value, which it doesn't afterwards.
+    pub(super) unsafe fn take_value(slot: SlotPtr<S, V, P, D>) -> V {
+        // SAFETY: (1): the page is there.
+        let cell = unsafe { &(*slot.as_ptr()).value };
+        // SAFETY: (1): it is written, and nobody else reaches it.
+        cell.with_mut(|place| unsafe { place.cast::<V>().read() })
+    }
+
     /// Drops the value; its panic comes out.
     ///
     /// # Safety
@@ -162,6 +188,33 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Slot<S, V, P, D> {
         let cell = unsafe { &(*slot.as_ptr()).value };
         // SAFETY: (1): nobody else reaches the value.
         cell.with_mut(|place| unsafe { place.cast::<V>().drop_in_place() });
+    }
+
+    /// Overwrites the place of the value.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller owns the slot (I3), and it holds no value.
+    pub(super) unsafe fn poison(slot: SlotPtr<S, V, P, D>) {
+        // SAFETY: (1): the page is there.
+        let cell = unsafe { &(*slot.as_ptr()).value };
+        // SAFETY: (1): nobody else reaches the place, and any bytes will do.
+        cell.with_mut(|place| unsafe { place.cast::<u8>().write_bytes(POISON, size_of::<V>()) });
+    }
+
+    /// Whether the place of the value is as [`poison`](Self::poison) left it.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller owns the slot (I3), and the place was poisoned.
+    pub(super) unsafe fn is_poisoned(slot: SlotPtr<S, V, P, D>) -> bool {
+        // SAFETY: (1): the page is there.
+        let cell = unsafe { &(*slot.as_ptr()).value };
+        cell.with(|place| {
+            // SAFETY: (1): nobody may reach the place, and every byte of it was written.
+            let bytes = unsafe { std::slice::from_raw_parts(place.cast::<u8>(), size_of::<V>()) };
+            bytes.iter().all(|&byte| byte == POISON)
+        })
     }
 
     /// Returns the next slot of the list that this one is in.

@@ -24,8 +24,8 @@
 //! - O40: [`publish`](StateWord::publish) (Release) -> [`see`](StateWord::see) and [`try_get`](StateWord::try_get)
 //!   (Acquire): the value, and what the owner did to the stable part. Counts change by read-modify-writes only, so they
 //!   continue the release sequence.
-//! - O41: [`release`](StateWord::release) (the Release half) -> the last one's Acquire half: every use of the value
-//!   happens before its drop.
+//! - O41: [`release`](StateWord::release) (the Release half) -> the last one's Acquire half, also of
+//!   [`release_if_last`](StateWord::release_if_last): every use of the value happens before its drop.
 //! - O42: [`before_reuse`] (a Release fence) -> [`still_is`](StateWord::still_is) (an Acquire fence): who read something
 //!   of a later life in the stable part sees that the earlier one is over.
 
@@ -145,6 +145,16 @@ impl StateWord {
     pub(super) fn release(&self) -> bool {
         // AcqRel: the Release half of each pairs with the Acquire half of the last (O41).
         State(self.0.fetch_sub(1, AcqRel)).count() == 1
+    }
+
+    /// Takes the last reference away, so that the caller owns the slot; false if there are others. The caller has one.
+    pub(super) fn release_if_last(&self) -> bool {
+        let generation = self.own().generation();
+        let (alone, nobody) = (State::new(generation, 1), State::new(generation, 0));
+        // Acquire: pairs with the Release half of every other count's release (O41).
+        // Relaxed on failure: nothing is read.
+        let released = self.0.compare_exchange(alone.0, nobody.0, Acquire, Relaxed);
+        released.is_ok()
     }
 
     /// Whether the incarnation `generation` lived on until everything that the caller has read was read.
@@ -311,6 +321,27 @@ mod loom_tests {
             };
             assert_eq!(life.value(), 1);
             if life.word.release() {
+                life.set(0);
+            }
+            other.join().expect("no panic");
+        });
+    }
+
+    #[test]
+    fn o41_every_use_of_the_value_comes_before_it_is_moved_out() {
+        loom::model(|| {
+            let life = Life::first();
+            life.word.get_another();
+            let other = {
+                let life = Arc::clone(&life);
+                loom::thread::spawn(move || {
+                    assert_eq!(life.value(), 1);
+                    if life.word.release() {
+                        life.set(0);
+                    }
+                })
+            };
+            if life.word.release_if_last() || life.word.release() {
                 life.set(0);
             }
             other.join().expect("no panic");

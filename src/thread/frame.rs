@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-use crate::sync::plain_local;
+use crate::sync::{NOBODY, plain_local};
 
 use super::discard;
 
@@ -97,6 +97,11 @@ pub(crate) fn run<R>(owner: u64, code: impl FnOnce() -> R) -> R {
         _stays: PhantomData,
     };
     code()
+}
+
+/// Runs `code` of this crate's in a frame of nobody's: what foreign code inside it leaves comes after it.
+pub(crate) fn shelter<R>(code: impl FnOnce() -> R) -> R {
+    run(NOBODY, code)
 }
 
 /// Runs `code` inside the frames that are open, or in one of its own if there is none: what `code` leaves nests nowhere.

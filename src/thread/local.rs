@@ -15,6 +15,7 @@
 //!   never matches; it is cleared when the map gives its node back.
 //! - I2: whoever looks a structure up has a reference to it, and its nodes live as long as it does.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
@@ -200,15 +201,29 @@ pub(crate) fn has_exited() -> bool {
 ///
 /// Runs nobody's code.
 pub(crate) fn register(id: u64, node: NonNull<()>, home: HomeRef) {
-    MAP.with(|map| {
+    if !try_register(id, node, home) {
+        handle_alloc_error(Layout::new::<Entry>());
+    }
+}
+
+/// As [`register`]; false if there is no memory, and the node stays the caller's.
+pub(crate) fn try_register(id: u64, node: NonNull<()>, home: HomeRef) -> bool {
+    let registered = MAP.with(|map| {
         let mut entries = map.0.borrow_mut();
         if entries.all.len() >= entries.prune_at {
             entries.all.retain(|entry| !entry.home.has_gone());
             entries.prune_at = PRUNE_FROM.max(entries.all.len() * 2);
         }
-        entries.all.push(Entry { id, node, home });
+        let has_room = entries.all.try_reserve(1).is_ok();
+        if has_room {
+            entries.all.push(Entry { id, node, home });
+        }
+        has_room
     });
-    remember(id, node);
+    if registered {
+        remember(id, node);
+    }
+    registered
 }
 
 /// Gives the nodes of closed structures back. Runs what dropping those structures runs; doesn't unwind.

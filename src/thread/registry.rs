@@ -22,6 +22,7 @@
 //!   each continues the earlier ones' release sequences) -> the walk's load of the head (Acquire).
 //! - O12: giving a node up (Release) -> claiming it (Acquire): the new owner sees all that the old one did to it.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::ptr;
 
 use crate::prefetch::prefetch;
@@ -106,21 +107,37 @@ impl<T> Registry<T> {
     ///
     /// `usable` must refuse an orphan that something of its late owner's still uses.
     pub(crate) fn claim(&self, make: impl FnOnce() -> T, usable: impl Fn(&T) -> bool) -> &Node<T> {
+        match self.try_claim(make, usable) {
+            Some(node) => node,
+            None => handle_alloc_error(Layout::new::<Node<T>>()),
+        }
+    }
+
+    /// As [`claim`](Self::claim); `None` if there is no memory for a new node.
+    pub(crate) fn try_claim(
+        &self,
+        make: impl FnOnce() -> T,
+        usable: impl Fn(&T) -> bool,
+    ) -> Option<&Node<T>> {
         for node in self {
             if node.try_claim(&usable) {
-                return node;
+                return Some(node);
             }
         }
         self.push(make())
     }
 
-    fn push(&self, value: T) -> &Node<T> {
-        let node = Box::into_raw(Box::new(Node {
+    fn push(&self, value: T) -> Option<&Node<T>> {
+        // A box that may fail: a slice of one has the same layout.
+        let mut one = Vec::new();
+        one.try_reserve_exact(1).ok()?;
+        one.push(Node {
             value,
             state: AtomicU8::new(USED),
             next: ptr::null_mut(),
             ahead: ptr::null_mut(),
-        }));
+        });
+        let node = Box::into_raw(one.into_boxed_slice()).cast::<Node<T>>();
         // Relaxed: the compare-exchange below publishes.
         let mut head = self.head.load(Relaxed);
         loop {
@@ -135,7 +152,7 @@ impl<T> Registry<T> {
                 .compare_exchange_weak(head, node, Release, Relaxed)
             {
                 // SAFETY: nodes live as long as the registry, which `&self` borrows.
-                Ok(_) => return unsafe { &*node },
+                Ok(_) => return Some(unsafe { &*node }),
                 Err(now) => head = now,
             }
         }
@@ -178,7 +195,7 @@ impl<T> Drop for Registry<T> {
         // Relaxed: `&mut self` excludes everybody else.
         let mut node = self.head.load(Relaxed);
         while !node.is_null() {
-            // SAFETY: every node came from a box in push, is in the list once, and nobody borrows it any more.
+            // SAFETY: every node came from a box of this layout in push, is in the list once, and nobody borrows it any more.
             let owned = unsafe { Box::from_raw(node) };
             node = owned.next;
         }
@@ -195,6 +212,12 @@ impl<T> std::fmt::Debug for Registry<T> {
 #[derive(Debug)]
 pub(crate) struct Iter<'a, T> {
     node: Option<&'a Node<T>>,
+}
+
+impl<T> Clone for Iter<'_, T> {
+    fn clone(&self) -> Self {
+        Self { node: self.node }
+    }
 }
 
 impl<'a, T> Iterator for Iter<'a, T> {

@@ -48,6 +48,12 @@ impl Running {
         !self.0.load(Relaxed).is_multiple_of(2)
     }
 
+    /// Whether anybody has work in hand under this mark. If not, what that work did is visible to the caller.
+    pub(crate) fn is_busy(&self) -> bool {
+        // Acquire: pairs with the Release in Mark::drop (O10).
+        !self.0.load(Acquire).is_multiple_of(2)
+    }
+
     /// Waits until work that was marked at the time of the call has ended.
     pub(crate) fn wait(&self) {
         // Acquire: pairs with the Release in Mark::drop (O10); makes the work's effects visible.

@@ -11,6 +11,11 @@ use graceperiod::reclaim::ReadSection;
 use graceperiod::table::{CandidateOf, Index, RefOf, SlabOf, Table, TableNode};
 use graceperiod::{Policy, Slab};
 
+/// Whether the environment has slabs keep freed slots back, so that claims about their reuse don't hold.
+pub(crate) fn keeps_freed_slots() -> bool {
+    std::env::var("GRACEPERIOD_SLAB_DEBUG").is_ok_and(|mode| mode == "quarantine")
+}
+
 /// The stable part: a key, its complement for telling a torn read, and two nodes.
 #[derive(Debug)]
 pub(crate) struct Stable {
