@@ -46,6 +46,10 @@ doc:
 loom *ARGS:
     bash ci/loom.sh {{ ARGS }}
 
+# the grace-period protocol, exhaustively: `just explore --quick` as CI does, `--case naive --trace` for counterexamples
+explore *ARGS:
+    bash ci/explore.sh {{ ARGS }}
+
 # each ordering weakened in turn; its model must fail: `just weaken O2` for some
 weaken EDGE="":
     bash ci/weaken.sh {{ EDGE }}

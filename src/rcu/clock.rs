@@ -101,13 +101,13 @@ impl Clock {
 
     /// Takes a cookie for everything that this thread has unlinked.
     pub(super) fn cookie(&self) -> u64 {
-        // Release: pairs with the Acquire half of the advance (O24); the unlink comes before the driver's fence.
+        // Release: pairs with the Acquire half of the advance (O24); the unlink comes before the driver's fence. [C1]
         Epoch::from_bits(self.epoch.fetch_add(0, Release)).number()
     }
 
     /// Whether a grace period has passed since `cookie` was taken.
     pub(super) fn has_elapsed(&self, cookie: u64) -> bool {
-        // Acquire: pairs with the Release in complete (O25).
+        // Acquire: pairs with the Release in complete (O25). [H1]
         self.done.load(Acquire) > cookie
     }
 
@@ -143,14 +143,14 @@ impl Clock {
         if let Some(own) = own {
             own.announce(self);
         }
-        // Orders the advance of `E`, made or seen, before the scan, against the reader's fence (O20).
+        // Orders the advance of `E`, made or seen, before the scan, against the reader's fence (O20). [D4]
         fence::full();
         let mut attempt = self.scan(records, number, None);
         if attempt == Attempt::Unheard && self.is_late() {
             attempt = self.park(records, number);
         }
         if attempt == Attempt::Completed {
-            // AcqRel: Release pairs with the Acquire in has_elapsed (O25); Acquire carries earlier completions on.
+            // AcqRel: Release pairs with the Acquire in has_elapsed (O25); Acquire carries earlier completions on. [G1]
             self.done.fetch_max(number, AcqRel);
         }
         attempt
@@ -164,7 +164,7 @@ impl Clock {
 
     #[cold]
     fn park(&self, records: &Registry<Record>, number: u64) -> Attempt {
-        // The driver's half of O26, after `E >= number` was made or seen.
+        // The driver's half of O26, after `E >= number` was made or seen. [P1]
         let heavy = fence::heavy();
         self.heavies.add(1);
         if !heavy {
@@ -187,15 +187,17 @@ impl Clock {
     }
 
     fn clear_fenced(&self) {
+        // [M3]
         if self.epoch().is_fenced() {
-            // AcqRel: as in set_fenced.
+            // AcqRel: as in set_fenced. [M4]
             self.epoch.fetch_and(!Epoch::FENCED, AcqRel);
         }
     }
 
     fn set_fenced(&self) {
+        // [M1]
         if !self.epoch().is_fenced() {
-            // AcqRel: `E` changes by read-modify-writes only, each of which hands on the earlier ones (O22, O24).
+            // AcqRel: `E` changes by read-modify-writes only, each of which hands on the earlier ones (O22, O24). [M2]
             self.epoch.fetch_or(Epoch::FENCED, AcqRel);
         }
     }
@@ -225,12 +227,13 @@ impl Clock {
     /// Returns the number of a period that is open, opening the next one if none is.
     fn open(&self) -> u64 {
         loop {
-            let epoch = self.epoch();
+            let epoch = self.epoch(); // [D1]
+            // [D2]
             if !self.has_elapsed(epoch.number() - 1) {
                 return epoch.number();
             }
             let next = epoch.next();
-            // AcqRel: Acquire pairs with the Release in cookie (O24), Release with the Acquire in epoch (O22).
+            // AcqRel: Acquire pairs with the Release in cookie (O24), Release with the Acquire in epoch (O22). [D3]
             // Relaxed on failure: the loads that follow are the ones that count.
             let opened = self
                 .epoch
@@ -255,7 +258,7 @@ impl Clock {
             let record = &node.value;
             scanned += 1;
             loop {
-                let word = record.observe();
+                let word = record.observe(); // [S1]
                 if word.passes(number) {
                     break;
                 }

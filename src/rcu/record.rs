@@ -143,7 +143,7 @@ impl Record {
     /// Makes a record of a domain whose clock and registry stay where they are for as long as the record lives.
     pub(super) fn new(domain: u64, clock: &Clock, records: &Registry<Self>) -> Self {
         Self {
-            word: AtomicU64::new(Word::IDLE.bits()),
+            word: AtomicU64::new(Word::IDLE.bits()), // [B1]
             domain,
             clock: NonNull::from(clock),
             records: NonNull::from(records),
@@ -161,15 +161,15 @@ impl Record {
     /// Enters; only the owner may call it (I1).
     #[inline]
     pub(super) fn enter(&self, clock: &Clock) {
-        let word = self.own_word();
+        let word = self.own_word(); // [E1]
         if !word.may_enter_unfenced() {
             return self.enter_cold(clock, word);
         }
-        // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before.
+        // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before. [E2]
         self.word.store(word.nested_once().bits(), Release);
-        // The reader's half of O26.
+        // The reader's half of O26. [E3]
         fence::compiler();
-        let epoch = clock.epoch();
+        let epoch = clock.epoch(); // [E4]
         if !word.is_current(epoch) {
             self.enter_fenced(epoch);
         }
@@ -178,7 +178,7 @@ impl Record {
     #[cold]
     fn enter_cold(&self, clock: &Clock, word: Word) {
         if word.is_idle() {
-            self.enter_fenced(clock.epoch());
+            self.enter_fenced(clock.epoch()); // [E5]
         } else {
             self.nest();
         }
@@ -186,17 +186,19 @@ impl Record {
 
     #[cold]
     fn enter_fenced(&self, epoch: Epoch) {
-        // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before.
+        // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before. [E6]
         self.word.store(Word::entered(epoch).bits(), Release);
-        // Orders the store with all of the guard's reads against the driver's fence (O20).
+        // Orders the store with all of the guard's reads against the driver's fence (O20). [E7]
         fence::full();
     }
 
     /// Moves the owner's only guard to the present epoch; false if there are more. Only the owner may call it (I1).
     pub(super) fn refresh(&self) -> bool {
+        // [R1]
         if !self.own_word().is_only_guard() {
             return false;
         }
+        // [R2]
         // SAFETY: the clock lives as long as its domain's records.
         self.enter_fenced(unsafe { self.clock.as_ref() }.epoch());
         true
@@ -204,10 +206,11 @@ impl Record {
 
     /// Enters on a record that was just claimed for an owned guard, or moves that guard to the present.
     pub(super) fn enter_owned(&self, clock: &Clock) {
-        // Release: pairs with the Acquire in observe (O21); what the guard read so far comes before.
+        // [W1]
+        // Release: pairs with the Acquire in observe (O21); what the guard read so far comes before. [W2]
         self.word
             .store(Word::entered_owned(clock.epoch()).bits(), Release);
-        // Orders the store with all of the guard's reads against the driver's fence (O20).
+        // Orders the store with all of the guard's reads against the driver's fence (O20). [W3]
         fence::full();
     }
 
@@ -228,16 +231,17 @@ impl Record {
 
     /// Tells drivers that the owner, if it is idle, has seen the present epoch; only the owner may call it (I1).
     pub(super) fn announce(&self, clock: &Clock) {
-        let mut word = self.own_word();
+        let mut word = self.own_word(); // [A1]
+        // [A2]
         while let Some(announced) = word.announced(clock.epoch()) {
-            // AcqRel: Release pairs with the Acquire in observe (O21). A plain store could undo a driver's parking.
+            // AcqRel: Release pairs with the Acquire in observe (O21). A plain store could undo a driver's parking. [A3]
             // Relaxed on failure: the loop looks again.
             match self
                 .word
                 .compare_exchange(word.bits(), announced.bits(), AcqRel, Relaxed)
             {
                 Ok(_) => return,
-                Err(_) => word = self.own_word(),
+                Err(_) => word = self.own_word(), // [A1]
             }
         }
     }
@@ -245,9 +249,9 @@ impl Record {
     /// Parks the owner's own word, if it is idle, since nobody knows when it will be used again; only the owner may call
     /// it. It needs no heavy fence: the owner's last guard is behind it.
     pub(super) fn park_own(&self) {
-        let word = self.own_word();
+        let word = self.own_word(); // [X1]
         if word.is_idle() && word != word.parked() {
-            // Whoever was faster has parked it as well.
+            // Whoever was faster has parked it as well. [X2]
             let _parked = self.park(word);
         }
     }
@@ -255,7 +259,7 @@ impl Record {
     /// Parks an idle word that a driver has seen, after its heavy fence. False if the word has moved on.
     pub(super) fn park(&self, seen: Word) -> bool {
         // AcqRel: Release hands on to later drivers that trust the parked word; Acquire pairs with the owner's last
-        // Release (O21). Relaxed on failure: the driver looks again.
+        // Release (O21). Relaxed on failure: the driver looks again. [P2]
         self.word
             .compare_exchange(seen.bits(), seen.parked().bits(), AcqRel, Relaxed)
             .is_ok()
@@ -264,18 +268,18 @@ impl Record {
     /// Adds a guard to the live ones; only the owner may call it (I1).
     #[inline]
     pub(super) fn nest(&self) {
-        let word = self.own_word();
+        let word = self.own_word(); // [N1]
         debug_assert!(!word.is_idle());
-        // Release: pairs with the Acquire in observe (O21). Nothing new is protected, so no fence.
+        // Release: pairs with the Acquire in observe (O21). Nothing new is protected, so no fence. [N2]
         self.word.store(word.nested().bits(), Release);
     }
 
     /// Leaves one guard; only the owner may call it (I1).
     #[inline]
     pub(super) fn leave(&self) {
-        let word = self.own_word();
+        let word = self.own_word(); // [L1]
         debug_assert!(!word.is_idle());
-        // Release: pairs with the Acquire in observe (O21); the guard's reads come before.
+        // Release: pairs with the Acquire in observe (O21); the guard's reads come before. [L2]
         self.word.store(word.left().bits(), Release);
     }
 
@@ -379,7 +383,7 @@ impl Record {
 
     /// Whether neither a guard nor a reader uses the record (I2).
     pub(super) fn is_unused(&self) -> bool {
-        // Acquire: pairs with the Release in remove_reader (O23). Readers first, see I2.
+        // Acquire: pairs with the Release in remove_reader (O23). Readers first, see I2. [K2]
         self.readers.load(Acquire) == 0 && self.observe().is_idle()
     }
 }

@@ -49,16 +49,16 @@ pub(crate) struct Node<T> {
 impl<T> Node<T> {
     /// Gives the node up for another thread to claim; `orphan` if something of the caller's still uses it.
     pub(crate) fn give_up(&self, orphan: bool) {
-        // Release: pairs with the Acquire in Registry::claim (O12).
+        // Release: pairs with the Acquire in Registry::claim (O12). [X3]
         self.state
             .store(if orphan { ORPHAN } else { FREE }, Release);
     }
 
     /// Claims this very node, if nobody owns it and `usable` accepts it.
     pub(crate) fn try_claim(&self, usable: impl Fn(&T) -> bool) -> bool {
-        // Relaxed: only a hint; the compare-exchange decides.
+        // Relaxed: only a hint; the compare-exchange decides. [K1]
         let state = self.state.load(Relaxed);
-        // Acquire: pairs with the Release in give_up (O12).
+        // Acquire: pairs with the Release in give_up (O12). [K3]
         // Relaxed on failure: nothing is read.
         if state == USED
             || !usable(&self.value)
@@ -73,7 +73,7 @@ impl<T> Node<T> {
         // entered a guard on it and orphaned it again.
         let claimed = usable(&self.value);
         if !claimed {
-            // Release: as in give_up (O12).
+            // Release: as in give_up (O12). [X3]
             self.state.store(state, Release);
         }
         claimed
@@ -81,7 +81,7 @@ impl<T> Node<T> {
 
     /// Whether no thread owns the node.
     pub(crate) fn is_abandoned(&self) -> bool {
-        // Acquire: pairs with the Release in give_up (O12).
+        // Acquire: pairs with the Release in give_up (O12). [K1]
         self.state.load(Acquire) != USED
     }
 }
@@ -145,7 +145,7 @@ impl<T> Registry<T> {
             unsafe { (*node).next = head };
             // SAFETY: as above.
             unsafe { (*node).ahead = Self::ahead_of(head) };
-            // Release: pairs with the Acquire in iter (O11); makes the node's fields visible.
+            // Release: pairs with the Acquire in iter (O11); makes the node's fields visible. [B2]
             // Relaxed on failure: the head is only stored into `next`, whose node the release sequence covers.
             match self
                 .head
@@ -174,7 +174,7 @@ impl<T> Registry<T> {
     /// Walks all nodes, newest first.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         Iter {
-            // Acquire: pairs with the Release in push (O11).
+            // Acquire: pairs with the Release in push (O11). [B3]
             // SAFETY: the head is null or a node, and nodes live as long as the registry, which `&self` borrows.
             node: unsafe { self.head.load(Acquire).as_ref() },
         }
