@@ -4,9 +4,9 @@
 //!
 //! - *retire*: into the open batch, in a section of the thread's own backlog; at every eighth, drop eight ready objects, if
 //!   foreign code may run here.
-//! - *close a batch* (every [`BATCH`](crate::tuning::BATCH) retirements, or when its words or its share of the limit in
-//!   bytes are used up): take a cookie; announce; ask for a grace period if it is time; look for backlogs that idle or exited threads
-//!   left (`takeover`); drop half a batch more if much is ready; see to the limit (`limit`).
+//! - *close a batch* (every [`BATCH`] retirements, or when its words or its share of the limit in bytes are used up): take
+//!   a cookie; announce; ask for a grace period if it is time; look for backlogs that idle or exited threads left
+//!   (`takeover`); drop half a batch more if much is ready; see to the limit (`limit`).
 //!
 //! Foreign code doesn't run while the thread unwinds, inside a `no_reclaim` scope, or inside other foreign code: those
 //! retirements only join the backlog. A batch that closes inside foreign code leaves a debt with the outermost frame,

@@ -100,7 +100,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
     /// # Panics
     ///
     /// If the slab is to be in a domain of its own and [`domain`](Self::domain) wasn't called, or if the environment asks
-    /// for a [debug mode](Debug) that there isn't.
+    /// for a [debug mode](enum@Debug) that there isn't.
     pub fn build(
         self,
         constructor: impl Fn(&Blank<'_, S, V, P, D>) -> S + Send + Sync + 'static,
