@@ -9,6 +9,7 @@ use crate::reclaim::ReadSection;
 use crate::thread::may_run_foreign;
 use crate::tuning::DEBUG_VARIABLE;
 
+use super::cache::Cache;
 use super::core::Core;
 use super::policy::{Part, Policy};
 use super::slot::{Slot, SlotPtr};
@@ -60,8 +61,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
 
     /// Drops one value that has waited long enough, so that its slot goes into quarantine.
     pub(super) fn quarantine_one(&self) {
-        if P::WAITS && may_run_foreign() {
-            self.drop_dead(|depot| {
+        if P::WAITS
+            && may_run_foreign()
+            && let Some(node) = self.caches.try_claim(Cache::new, |_| true)
+        {
+            self.drop_dead_with(node, |depot| {
                 let mut one = Queue::EMPTY;
                 if let Some(dead) = depot.take_ripe(&self.inner) {
                     one.push(dead);

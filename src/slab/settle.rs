@@ -9,7 +9,7 @@
 
 use crate::fence::{Revoked, heavy};
 use crate::reclaim::{ReadSection, Stage, Waiting};
-use crate::thread::{Snooze, frame};
+use crate::thread::{Node, Snooze, frame};
 
 use super::cache::{Cache, Magazines};
 use super::core::Core;
@@ -128,9 +128,17 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         take: impl FnOnce(&mut Open<'_, S, V, P, D>) -> Queue<S, V, P, D>,
     ) {
         // A cache of its own, since a mark has one writer and this thread may have none.
-        let node = self.caches.claim(Cache::new, |_| true);
+        self.drop_dead_with(self.caches.claim(Cache::new, |_| true), take);
+    }
+
+    /// As [`drop_dead`](Self::drop_dead), with a cache that the caller has claimed, which goes back afterwards.
+    pub(super) fn drop_dead_with(
+        &self,
+        node: &Node<Cache<S, V, P, D>>,
+        take: impl FnOnce(&mut Open<'_, S, V, P, D>) -> Queue<S, V, P, D>,
+    ) {
         // For those whom the system has refused a heavy fence.
-        // SAFETY: just claimed.
+        // SAFETY: claimed by this thread.
         drop(unsafe { node.value.enter() });
         let mark = node.value.running.begin();
         let dead = take(&mut self.depot.lock());
