@@ -20,7 +20,7 @@ use std::ptr::{self, NonNull};
 
 use crate::rcu::Global;
 use crate::reclaim::ReadSection;
-use crate::sync::{AcqRel, Acquire, AtomicPtr};
+use crate::sync::{AtomicPtr, Relaxed, edge};
 
 /// A cell that may be empty. See [`RcuCell`] for one that never is.
 ///
@@ -204,12 +204,16 @@ impl<T: Send + Sync + 'static, D: ReadSection> RcuOption<T, D> {
 
     fn swap(&self, fresh: *mut T) -> *mut T {
         // AcqRel: Release pairs with the Acquire in protected (O80); Acquire with the Release that published the old one.
-        self.value.swap(fresh, AcqRel)
+        self.value.swap(fresh, edge!(O80, AcqRel))
     }
 
     fn exchange(&self, current: *mut T, fresh: *mut T) -> Result<(), ()> {
-        // AcqRel: as in swap (O80). Acquire on failure: nothing relies on it.
-        match self.value.compare_exchange(current, fresh, AcqRel, Acquire) {
+        // Release: pairs with the Acquire in protected (O80). What is taken out, `current` has shown to this thread.
+        // Relaxed on failure: nothing is read.
+        match self
+            .value
+            .compare_exchange(current, fresh, edge!(O80, Release), Relaxed)
+        {
             Ok(old) => {
                 self.retire(old);
                 Ok(())
@@ -231,8 +235,8 @@ impl<T: 'static, D: ReadSection> RcuOption<T, D> {
 
 impl<T: 'static, D: ReadSection> Drop for RcuOption<T, D> {
     fn drop(&mut self) {
-        // AcqRel: as in swap (O80); readers may still hold what they loaded, so the value is retired and not dropped.
-        let old = self.value.swap(ptr::null_mut(), AcqRel);
+        // Relaxed: `&mut self` comes after every store. Readers may still hold what they loaded, so the value is retired.
+        let old = self.value.load(Relaxed);
         self.retire(old);
     }
 }
@@ -363,3 +367,6 @@ impl<T: 'static, D: ReadSection> fmt::Debug for RcuCell<T, D> {
         f.debug_struct("RcuCell").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

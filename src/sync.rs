@@ -128,6 +128,9 @@ mod imp {
     pub(crate) use {const_fn, dropping_local, global, plain_local};
 }
 
+mod edge;
+
+pub(crate) use edge::*;
 pub(crate) use imp::*;
 pub(crate) use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 pub(crate) use std::sync::atomic::compiler_fence;

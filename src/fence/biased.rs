@@ -38,7 +38,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crate::sync::{AcqRel, Acquire, AtomicBool, AtomicU8, Relaxed, Release, UnsafeCell, thread};
+use crate::sync::{AtomicBool, AtomicU8, Relaxed, UnsafeCell, edge, thread};
 
 #[cfg(test)]
 use super::heavy;
@@ -81,14 +81,14 @@ impl<T> Biased<T> {
         self.busy.store(BUSY | fenced, Relaxed);
         // Orders `busy` before the look at `revoke` (O3).
         if fenced == FENCED {
-            full();
+            edge!(O3, full());
         } else {
             compiler();
         }
         // Acquire: pairs with the Release in Taken::drop (O2); makes the taker's work visible.
-        if self.revoke.load(Acquire) {
+        if self.revoke.load(edge!(O2, Acquire)) {
             // Release: pairs with the Acquire in Biased::is_free (O1); nothing was done, but the taker may go on.
-            self.busy.store(fenced, Release);
+            self.busy.store(fenced, edge!(O1, Release));
             return None;
         }
         Some(Section { lock: self, fenced })
@@ -96,10 +96,10 @@ impl<T> Biased<T> {
 
     /// Keeps the owner and other takers out, from the next heavy fence on; `None` if another taker is inside.
     pub(crate) fn revoke(&self) -> Option<Revoked<'_, T>> {
-        // AcqRel: Acquire pairs with the Release in Taken::drop (O2). Release isn't relied on.
+        // Acquire: pairs with the Release in Taken::drop (O2).
         // Relaxed on failure: nothing is read.
         self.revoke
-            .compare_exchange(false, true, AcqRel, Relaxed)
+            .compare_exchange(false, true, edge!(O2, Acquire), Relaxed)
             .ok()?;
         Some(Revoked { lock: self })
     }
@@ -119,17 +119,8 @@ impl<T> Biased<T> {
     pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
         let revoked = self.revoke()?;
         // Orders `revoke` before the look at `busy` (O3).
-        let heavy = heavy();
+        let heavy = edge!(O3, heavy());
         revoked.try_take(heavy).ok()
-    }
-
-    /// Takes the lock over, waiting for the owner's section and for other takers.
-    #[cfg(test)]
-    pub(crate) fn take(&self) -> Taken<'_, T> {
-        let revoked = self.revoke_waiting();
-        // Orders `revoke` before the look at `busy` (O3).
-        let heavy = heavy();
-        revoked.take(heavy)
     }
 
     /// Whether a taker is inside, so that the owner had better go elsewhere. A hint.
@@ -141,7 +132,7 @@ impl<T> Biased<T> {
     /// Whether the owner is outside, as a taker whose heavy fence was made, or was refused, may trust.
     fn is_free(&self, heavy: bool) -> bool {
         // Acquire: pairs with the Release in Section::drop (O1); makes the owner's work visible.
-        match self.busy.load(Acquire) {
+        match self.busy.load(edge!(O1, Acquire)) {
             IDLE => heavy,
             busy => busy & BUSY == 0,
         }
@@ -201,7 +192,7 @@ impl<'a, T> Revoked<'a, T> {
 impl<T> Drop for Revoked<'_, T> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in Biased::try_enter (O2); nothing was done.
-        self.lock.revoke.store(false, Release);
+        self.lock.revoke.store(false, edge!(O2, Release));
     }
 }
 
@@ -215,14 +206,14 @@ impl<T> Drop for Section<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with the Acquire in Biased::is_free (O1); hands the owner's work to a taker.
-        self.lock.busy.store(self.fenced, Release);
+        self.lock.busy.store(self.fenced, edge!(O1, Release));
     }
 }
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in Biased::try_enter and the takers' compare-exchange (O2).
-        self.lock.revoke.store(false, Release);
+        self.lock.revoke.store(false, edge!(O2, Release));
     }
 }
 
@@ -257,7 +248,7 @@ mod tests {
     #[test]
     fn owner_steps_back_while_a_taker_is_inside() {
         let lock = Biased::new(0);
-        let mut taken = lock.take();
+        let mut taken = lock.try_take().expect("nobody is inside");
         *taken += 1;
         // SAFETY: this thread is the owner, and no section is open.
         assert!(unsafe { lock.try_enter() }.is_none());
@@ -313,7 +304,8 @@ mod loom_models {
             let taker = loom::thread::spawn(move || take(&other) + take(&other));
             let done = own(&lock) + own(&lock);
             let done = done + taker.join().expect("the taker doesn't panic");
-            assert_eq!(*lock.take(), done);
+            let total = lock.try_take().expect("nobody is inside");
+            assert_eq!(*total, done);
         });
     }
 
@@ -331,7 +323,8 @@ mod loom_models {
             for taker in takers {
                 done += taker.join().expect("the taker doesn't panic");
             }
-            assert_eq!(*lock.take(), done);
+            let total = lock.try_take().expect("nobody is inside");
+            assert_eq!(*total, done);
         });
     }
 }

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 use crate::fence::full;
 use crate::reclaim::{Stage, Waiting};
-use crate::sync::{Arc, Relaxed};
+use crate::sync::{Arc, Relaxed, edge};
 use crate::thread::{discard, frame};
 
 use super::core::Core;
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Core<T> {
     pub(super) fn refuse_pushes(&self) {
         // Relaxed: the fence and the turns at each node order it before a push's look (O72).
         self.closed.store(true, Relaxed);
-        full();
+        edge!(O72, full());
     }
 
     /// Handles everything that was accepted. Pushes are refused already.

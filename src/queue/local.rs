@@ -33,7 +33,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::counter;
 use crate::fence::Biased;
-use crate::sync::{Acquire, AtomicBool, AtomicU64, Relaxed, Release, fence};
+use crate::sync::{Acquire, AtomicBool, AtomicU64, Relaxed, edge, fence};
 use crate::thread::Running;
 use crate::tuning::{QUEUE_LOOK_EVERY, QUEUE_READ_TRIES};
 
@@ -329,7 +329,9 @@ impl<T> Local<T> {
     pub(super) fn counted(&self, mut popped: Box<Buffer<T>>) -> Box<Buffer<T>> {
         popped.trace();
         // Release: pairs with the Acquire in waiting (O73).
-        self.shared.popped.fetch_add(popped.count(), Release);
+        self.shared
+            .popped
+            .fetch_add(popped.count(), edge!(O73, Release));
         popped
     }
 
@@ -340,20 +342,20 @@ impl<T> Local<T> {
     /// Number of items that wait: pushed and not yet handed to the handler.
     pub(super) fn waiting(&self) -> u64 {
         // Acquire: pairs with the Release in counted (O73); what was popped counts as queued below (I3).
-        let popped = self.shared.popped.load(Acquire);
+        let popped = self.shared.popped.load(edge!(O73, Acquire));
         self.queued.get().saturating_sub(popped)
     }
 
     /// Number of items that were accepted, and of those that wait: of one moment, unless drains follow each other closely.
     pub(super) fn counts(&self) -> (u64, u64) {
         // Acquire: as in waiting (O73).
-        let mut popped = self.shared.popped.load(Acquire);
+        let mut popped = self.shared.popped.load(edge!(O73, Acquire));
         for _ in 0..QUEUE_READ_TRIES {
             let queued = self.queued.get();
             // Acquire: the second look at `popped` comes after the look at `queued`.
-            fence(Acquire);
+            edge!(O73, fence(Acquire));
             // Acquire: as in waiting (O73), if it is the next try's first look.
-            let still = self.shared.popped.load(Acquire);
+            let still = self.shared.popped.load(edge!(O73, Acquire));
             if still == popped {
                 return (queued, queued.saturating_sub(popped));
             }

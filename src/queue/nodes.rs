@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::fence::full;
-use crate::sync::{Arc, AtomicBool, Relaxed, Weak, next_id};
+use crate::sync::{Arc, AtomicBool, Relaxed, Weak, edge, next_id};
 use crate::thread::{Home, HomeRef, Node, Registry, local};
 
 use super::local::Local;
@@ -63,7 +63,7 @@ impl<T: Send + 'static> Nodes<T> {
     fn claim(&self) -> &Node<Local<T>> {
         let node = self.all.claim(|| Local::new(self.places), |_| true);
         // Orders the node's publication before the look at `closed` (O72).
-        full();
+        edge!(O72, full());
         node
     }
 

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::fence::full;
-use crate::sync::{Arc, Relaxed, now};
+use crate::sync::{Arc, Relaxed, edge, now};
 use crate::thread::frame;
 
 use super::builder::Drain;
@@ -176,8 +176,9 @@ impl<T: Send + 'static> Core<T> {
     /// Handles a value at once that would pass the limit.
     pub(super) fn handle_alone(&self, own: &Local<T>, value: T) -> Result<(), TryPushError<T>> {
         let mark = own.handled.running.begin();
-        full();
-        // Relaxed: the fence orders it after the mark, and stopping waits for marks after it has set it (O72).
+        // Orders the mark before the look at `closed` (O72).
+        edge!(O72, full());
+        // Relaxed: stopping waits for marks after it has set it (O72).
         if self.closed.load(Relaxed) {
             return Err(TryPushError::Stopped(value));
         }

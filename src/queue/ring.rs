@@ -30,7 +30,7 @@
 
 use std::ptr;
 
-use crate::sync::{Acquire, AtomicPtr, AtomicU64, Relaxed, Release};
+use crate::sync::{AtomicPtr, AtomicU64, Relaxed, edge};
 
 use super::buffer::Buffer;
 
@@ -97,7 +97,7 @@ impl<T> Ring<T> {
     fn places(&self) -> &Places<T> {
         // Acquire: pairs with the Release in reserve (O78).
         // SAFETY: never null, and arrays live as long as the ring.
-        unsafe { &*self.places.load(Acquire) }
+        unsafe { &*self.places.load(edge!(O78, Acquire)) }
     }
 
     /// Makes sure that two buffers can be pushed.
@@ -109,7 +109,7 @@ impl<T> Ring<T> {
         // Relaxed: the caller's own count.
         let tail = self.tail.load(Relaxed) / 2;
         // Acquire: pairs with the Release in pop (O77); its reader is done with a free place (I2).
-        let head = self.head.load(Acquire);
+        let head = self.head.load(edge!(O77, Acquire));
         // Relaxed: the caller's own store.
         let now = self.places.load(Relaxed);
         // SAFETY: never null, and arrays live as long as the ring.
@@ -125,7 +125,8 @@ impl<T> Ring<T> {
             to.since.store(from.since.load(Relaxed), Relaxed);
         }
         // Release: pairs with the Acquire in places (O78).
-        self.places.store(Box::into_raw(larger), Release);
+        self.places
+            .store(Box::into_raw(larger), edge!(O78, Release));
     }
 
     /// Appends a buffer; hands it back if the ring is sealed. Neither allocates nor waits.
@@ -145,7 +146,10 @@ impl<T> Ring<T> {
         place.buffer.store(buffer, Relaxed);
         // Release: pairs with the Acquire in pop (O70).
         // Relaxed on failure: nothing is read (O71).
-        match self.tail.compare_exchange(tail, tail + 2, Release, Relaxed) {
+        match self
+            .tail
+            .compare_exchange(tail, tail + 2, edge!(O70, Release), Relaxed)
+        {
             Ok(_) => Ok(()),
             // SAFETY: it came from the box above, and nobody reads a place from `tail` on.
             Err(_) => Err(unsafe { Box::from_raw(buffer) }),
@@ -156,9 +160,9 @@ impl<T> Ring<T> {
     pub(super) fn pop(&self) -> Option<Box<Buffer<T>>> {
         loop {
             // Acquire: pairs with the Release below (O77).
-            let head = self.head.load(Acquire);
+            let head = self.head.load(edge!(O77, Acquire));
             // Acquire: pairs with the Release in push (O70).
-            let tail = self.tail.load(Acquire) / 2;
+            let tail = self.tail.load(edge!(O70, Acquire)) / 2;
             if head >= tail {
                 return None;
             }
@@ -166,7 +170,9 @@ impl<T> Ring<T> {
             let buffer = self.places().at(head).buffer.load(Relaxed);
             // Release: pairs with the Acquire above and in reserve (O77).
             // Relaxed on failure: the loop looks again.
-            let popped = self.head.compare_exchange(head, head + 1, Release, Relaxed);
+            let popped = self
+                .head
+                .compare_exchange(head, head + 1, edge!(O77, Release), Relaxed);
             if popped.is_ok() {
                 // SAFETY: it came from a box in push, and by I1 and I2 the place held it until `head` was advanced, which
                 // only one thread could do.
@@ -183,10 +189,9 @@ impl<T> Ring<T> {
 
     /// When the first item of the oldest buffer came. A hint.
     pub(super) fn oldest(&self) -> Option<u64> {
-        // Acquire: as in pop (O77, O70).
-        let head = self.head.load(Acquire);
-        let tail = self.tail.load(Acquire) / 2;
-        // Relaxed: a hint.
+        // Relaxed, three times: a hint. Who must not miss a push makes a fence first (O75).
+        let head = self.head.load(Relaxed);
+        let tail = self.tail.load(Relaxed) / 2;
         (head < tail).then(|| self.places().at(head).since.load(Relaxed))
     }
 }

@@ -8,7 +8,7 @@
 
 use std::ptr;
 
-use crate::sync::{Acquire, AtomicPtr, Relaxed, Release};
+use crate::sync::{AtomicPtr, Relaxed, edge};
 use crate::tuning::QUEUE_SPARES;
 
 use super::buffer::Buffer;
@@ -29,7 +29,7 @@ impl<T> Spares<T> {
                 continue;
             }
             // Acquire: pairs with the Release in give (O74).
-            let buffer = slot.swap(ptr::null_mut(), Acquire);
+            let buffer = slot.swap(ptr::null_mut(), edge!(O74, Acquire));
             if !buffer.is_null() {
                 // SAFETY: it came from a box in give, and the swap took it from everybody else.
                 let mut buffer = unsafe { Box::from_raw(buffer) };
@@ -51,7 +51,7 @@ impl<T> Spares<T> {
             // Release: pairs with the Acquire in take (O74).
             // Relaxed on failure: nothing is read.
             if slot
-                .compare_exchange(ptr::null_mut(), buffer, Release, Relaxed)
+                .compare_exchange(ptr::null_mut(), buffer, edge!(O74, Release), Relaxed)
                 .is_ok()
             {
                 return;

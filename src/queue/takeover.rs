@@ -9,6 +9,7 @@
 //! Whoever takes over has begun a mark. The buffer isn't counted as popped before it is handed to the handler.
 
 use crate::fence::{Revoked, heavy};
+use crate::sync::edge;
 use crate::thread::Snooze;
 
 use super::buffer::Buffer;
@@ -35,7 +36,7 @@ impl<T> Local<T> {
     pub(super) fn try_take_open(&self) -> Option<Taken<T>> {
         let revoked = self.open.revoke();
         // Orders the revocation before the look at the owner (O3).
-        let heavy = revoked.is_some() && heavy();
+        let heavy = revoked.is_some() && edge!(O3, heavy());
         self.take_revoked(revoked, heavy)
     }
 
@@ -76,7 +77,7 @@ pub(super) fn take_opens<'a, T: 'a>(
 ) -> Vec<(&'a Local<T>, Option<Taken<T>>)> {
     let revoked: Vec<_> = nodes.map(|node| (node, node.open.revoke())).collect();
     // Orders all the revocations before the looks at the owners (O3).
-    let heavy = !revoked.is_empty() && heavy();
+    let heavy = !revoked.is_empty() && edge!(O3, heavy());
     let taken = revoked.into_iter();
     taken
         .map(|(node, revoked)| (node, node.take_revoked(revoked, heavy)))

@@ -23,7 +23,7 @@
 use std::time::Duration;
 
 use crate::fence::full;
-use crate::sync::{Acquire, AtomicBool, AtomicU8, Mutex, Relaxed, Release, park_timeout, thread};
+use crate::sync::{AtomicBool, AtomicU8, Mutex, Relaxed, edge, park_timeout, thread};
 
 const NONE: u8 = 0;
 const AWAKE: u8 = 1;
@@ -65,7 +65,8 @@ impl Worker {
 
     /// Tells the thread of a first item: only a parked one has to know. Whether one has to be started.
     pub(super) fn tell_first(&self) -> bool {
-        full();
+        // Orders the push before the look at the thread's state (O75).
+        edge!(O75, full());
         // Relaxed: the fence orders it (O75).
         let state = self.state.load(Relaxed);
         if state == PARKED {
@@ -76,7 +77,8 @@ impl Worker {
 
     /// Tells the thread that there is something to do at once. Whether one has to be started.
     pub(super) fn tell_ready(&self) -> bool {
-        full();
+        // Orders the push before the look at the thread's state (O75).
+        edge!(O75, full());
         // Relaxed: the fence orders it (O75).
         let state = self.state.load(Relaxed);
         if matches!(state, DOZING | PARKED) {
@@ -88,7 +90,7 @@ impl Worker {
     /// Makes the thread take what is not late, too. Whether one has to be started.
     pub(super) fn kick(&self) -> bool {
         // Release: pairs with the Acquire in was_kicked (O76); the items are visible to the round that it starts.
-        self.kicked.store(true, Release);
+        self.kicked.store(true, edge!(O76, Release));
         self.tell_ready()
     }
 
@@ -182,7 +184,7 @@ impl Worker {
     /// Whether somebody wants everything now; says so once.
     pub(super) fn was_kicked(&self) -> bool {
         // Relaxed, Acquire: only a hint, then the swap, which pairs with the Release in kick (O76).
-        self.kicked.load(Relaxed) && self.kicked.swap(false, Acquire)
+        self.kicked.load(Relaxed) && self.kicked.swap(false, edge!(O76, Acquire))
     }
 
     /// Takes a kick up again that couldn't be followed everywhere.
@@ -219,7 +221,7 @@ impl Worker {
     fn announce(&self, state: u8) {
         // Relaxed: the fence orders it (O75).
         self.state.store(state, Relaxed);
-        full();
+        edge!(O75, full());
     }
 
     fn park(&self) {

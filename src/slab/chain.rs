@@ -18,7 +18,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::reclaim::ReadSection;
-use crate::sync::{AcqRel, Acquire, AtomicPtr, Relaxed, Release};
+use crate::sync::{AtomicPtr, Relaxed, edge};
 
 use super::policy::{Part, Policy};
 use super::slot::{Slot, SlotPtr};
@@ -257,10 +257,12 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Stack<S, V, P, D> {
             // Release: pairs with the Acquire in take and close (O45). The slots below were released by their own
             // pushes, whose release sequences this read-modify-write continues.
             // Relaxed on failure: as above.
-            match self
-                .head
-                .compare_exchange_weak(head, chain.list.head, Release, Relaxed)
-            {
+            match self.head.compare_exchange_weak(
+                head,
+                chain.list.head,
+                edge!(O45, Release),
+                Relaxed,
+            ) {
                 Ok(_) => return Ok(()),
                 Err(now) => head = now,
             }
@@ -275,14 +277,14 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Stack<S, V, P, D> {
             return List::EMPTY;
         }
         // Acquire: pairs with the Release in push (O45). Release isn't needed: null says nothing.
-        let head = self.head.swap(ptr::null_mut(), Acquire);
+        let head = self.head.swap(ptr::null_mut(), edge!(O45, Acquire));
         List { head }
     }
 
     /// Takes everything out, for good.
     pub(super) fn close(&self) -> List<S, V, P, D> {
-        // AcqRel: Acquire pairs with the Release in push (O45); Release isn't relied on.
-        let head = self.head.swap(closed(), AcqRel);
+        // Acquire: pairs with the Release in push (O45). Release isn't needed: a closed head says nothing.
+        let head = self.head.swap(closed(), edge!(O45, Acquire));
         if head == closed() {
             return List::EMPTY;
         }

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use crate::fence::heavy;
 use crate::reclaim::{ReadSection, Stage};
-use crate::sync::{Arc, Relaxed};
+use crate::sync::{Arc, Relaxed, edge};
 use crate::thread::NoReclaim;
 
 use super::core::Core;
@@ -22,7 +22,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     pub(super) fn close(self: &Arc<Self>) {
         // Relaxed: the fence orders it before the take-overs (O48).
         self.closed.store(true, Relaxed);
-        heavy();
+        edge!(O48, heavy());
         let (free, waiting) = {
             let mut depot = self.depot.lock();
             // The first that fails has fenced what this thread may.

@@ -22,7 +22,7 @@
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use crate::sync::{Acquire, AtomicPtr, Mutex, Release};
+use crate::sync::{AtomicPtr, Mutex, Relaxed, edge};
 use crate::tuning::{DIRECTORY_FIRST, DIRECTORY_SEGMENTS};
 
 /// Maps numbers to pages of type `T`.
@@ -78,14 +78,14 @@ impl<T> Directory<T> {
     pub(super) fn publish(&self, number: usize, page: NonNull<T>) {
         let line = self.line(number).expect("the number was given out");
         // Release: pairs with the Acquire of the caller of line (O43).
-        line.store(page.as_ptr(), Release);
+        line.store(page.as_ptr(), edge!(O43, Release));
     }
 
     /// Lets the page be found no more. The caller retires it afterwards.
     pub(super) fn withdraw(&self, number: usize) {
         let line = self.line(number).expect("the number was given out");
-        // Release: the store orders nothing itself; retiring the page does.
-        line.store(ptr::null_mut(), Release);
+        // Relaxed: the store orders nothing itself; retiring the page does.
+        line.store(ptr::null_mut(), Relaxed);
     }
 
     /// The line of a number, if it was ever given out: null or a page.
@@ -93,7 +93,7 @@ impl<T> Directory<T> {
     pub(super) fn line(&self, number: usize) -> Option<&AtomicPtr<T>> {
         let (segment, offset) = place(number)?;
         // Acquire: pairs with the Release in grow (O44); makes the lines visible.
-        let lines = self.segments.get(segment)?.load(Acquire);
+        let lines = self.segments.get(segment)?.load(edge!(O44, Acquire));
         if lines.is_null() {
             return None;
         }
@@ -107,8 +107,8 @@ impl<T> Directory<T> {
     fn grow(&self, number: usize) -> Result<(), NoLine> {
         let (segment, _) = place(number).ok_or(NoLine)?;
         let place = self.segments.get(segment).ok_or(NoLine)?;
-        // Acquire: as in line (O44).
-        if !place.load(Acquire).is_null() {
+        // Relaxed: stored under the lock, and not followed here.
+        if !place.load(Relaxed).is_null() {
             return Ok(());
         }
         let length = length(segment);
@@ -117,7 +117,7 @@ impl<T> Directory<T> {
         lines.resize_with(length, || AtomicPtr::new(ptr::null_mut()));
         let lines: Box<[AtomicPtr<T>]> = lines.into_boxed_slice();
         // Release: pairs with the Acquire in line (O44).
-        place.store(Box::into_raw(lines).cast(), Release);
+        place.store(Box::into_raw(lines).cast(), edge!(O44, Release));
         Ok(())
     }
 }
@@ -137,8 +137,8 @@ fn place(number: usize) -> Option<(usize, usize)> {
 impl<T> Drop for Directory<T> {
     fn drop(&mut self) {
         for (segment, lines) in self.segments.iter().enumerate() {
-            // Acquire: pairs with the Release in grow (O44).
-            let lines = lines.load(Acquire);
+            // Relaxed: `&mut self` comes after every store.
+            let lines = lines.load(Relaxed);
             if !lines.is_null() {
                 let lines = ptr::slice_from_raw_parts_mut(lines, length(segment));
                 // SAFETY: it came from a box of this length in grow, and `&mut self` excludes everybody else.

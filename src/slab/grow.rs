@@ -9,11 +9,12 @@
 //!
 //! # Orderings
 //!
-//! - O49: the builder's claim (Release) -> a later claim that fails (Acquire): that it is building. The fall of `building`
+//! - O49: the builder's claim (Release) -> whoever finds no capacity left (Acquire): that it has begun. `begun`, counted
+//!   after `building` (Release) -> a full thread's load (Acquire): the page's own count in `building`. The fall of `building`
 //!   (Release) -> a full thread's load (Acquire): the slots that it brought, or the capacity that it gave back.
 
 use crate::reclaim::ReadSection;
-use crate::sync::{AcqRel, Acquire, Arc, AtomicUsize, Relaxed, Release};
+use crate::sync::{Arc, AtomicUsize, Relaxed, edge};
 use crate::thread::frame;
 
 use super::budget::Budget;
@@ -37,12 +38,12 @@ pub(super) struct Growth {
 }
 
 /// A page being built.
-struct Building<'a>(&'a Growth);
+pub(super) struct Building<'a>(&'a Growth);
 
 impl Drop for Building<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in is_building (O49).
-        self.0.building.fetch_sub(1, Release);
+        self.0.building.fetch_sub(1, edge!(O49, Release));
     }
 }
 
@@ -72,40 +73,42 @@ impl Growth {
     /// The number of pages begun so far, if none of them is still being built.
     pub(super) fn quiet(&self) -> Option<usize> {
         // Acquire: pairs with the Release in begin (O49): the next load sees those that are counted here.
-        let begun = self.begun.load(Acquire);
+        let begun = self.begun.load(edge!(O49, Acquire));
         // Acquire: pairs with the Release in Building::drop (O49).
-        (self.building.load(Acquire) == 0).then_some(begun)
+        (self.building.load(edge!(O49, Acquire)) == 0).then_some(begun)
     }
 
-    fn begin(&self) -> Building<'_> {
+    pub(super) fn begin(&self) -> Building<'_> {
         // Relaxed: the next addition publishes it.
         self.building.fetch_add(1, Relaxed);
         // Release: pairs with the Acquire in quiet (O49).
-        self.begun.fetch_add(1, Release);
+        self.begun.fetch_add(1, edge!(O49, Release));
         Building(self)
     }
 
     /// Whether all capacity is claimed.
-    fn is_full(&self) -> bool {
-        // Acquire: pairs with the Release of claims (O49), as in claim.
-        self.capacity.load(Acquire) >= self.max_objects
+    pub(super) fn is_full(&self) -> bool {
+        // Acquire: pairs with the Release of claims (O49): who finds no capacity sees that somebody has begun.
+        self.capacity.load(edge!(O49, Acquire)) >= self.max_objects
     }
 
     /// Claims capacity for at most `wanted` slots; 0 if there is none left.
-    fn claim(&self, wanted: usize) -> usize {
-        // Acquire: pairs with the Release of other claims and of give_back (O49): who finds no capacity also sees that
-        // somebody is building.
-        let mut now = self.capacity.load(Acquire);
+    pub(super) fn claim(&self, wanted: usize) -> usize {
+        // Relaxed, here and on failure: who finds no capacity here has begun a page himself, so he doesn't take the slab for
+        // quiet, and looks again.
+        let mut now = self.capacity.load(Relaxed);
         loop {
             let granted = wanted.min(self.max_objects.saturating_sub(now));
             if granted == 0 {
                 return 0;
             }
-            // AcqRel, Acquire on failure: as above (O49).
-            match self
-                .capacity
-                .compare_exchange_weak(now, now + granted, AcqRel, Acquire)
-            {
+            // Release: pairs with the Acquire in is_full (O49). Relaxed on failure: as above.
+            match self.capacity.compare_exchange_weak(
+                now,
+                now + granted,
+                edge!(O49, Release),
+                Relaxed,
+            ) {
                 Ok(_) => return granted,
                 Err(changed) => now = changed,
             }
@@ -113,8 +116,8 @@ impl Growth {
     }
 
     fn give_back(&self, slots: usize) {
-        // Release: keeps the chain of claims that O49 rests on.
-        self.capacity.fetch_sub(slots, Release);
+        // Relaxed: as a read-modify-write it passes on what claims released (O49).
+        self.capacity.fetch_sub(slots, Relaxed);
     }
 
     /// Whether the budget has no room for a page.

@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 
 use crate::rcu::Global;
 use crate::reclaim::ReadSection;
-use crate::sync::{AcqRel, Acquire, AtomicPtr, Relaxed};
+use crate::sync::{AtomicPtr, Relaxed, edge};
 
 use super::candidate::Candidate;
 use super::handle::Ref;
@@ -92,7 +92,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Link<S, V, P, D> {
         let new = self.admit(new);
         // AcqRel: Release pairs with the load in load (O50); Acquire with the Release half of the one that put the old
         // one in, so that its incarnation is known to this thread.
-        let old = self.slot.swap(into_raw(new), AcqRel);
+        let old = self.slot.swap(into_raw(new), edge!(O50, AcqRel));
         // SAFETY: the link's count of the old one is the caller's now.
         unsafe { from_raw(old) }
     }
@@ -124,10 +124,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Link<S, V, P, D> {
     ) -> Result<Option<Ref<S, V, P, D>>, Option<Ref<S, V, P, D>>> {
         let new = into_raw(self.admit(new));
         // A reference pins its incarnation, so the same address is the same incarnation.
-        // AcqRel: as in swap (O50). Relaxed on failure: the value isn't used.
+        // Release: as in swap (O50). What is taken out, `current` has shown to this thread.
+        // Relaxed on failure: the value isn't used.
         match self
             .slot
-            .compare_exchange(raw_of(current), new, AcqRel, Relaxed)
+            .compare_exchange(raw_of(current), new, edge!(O50, Release), Relaxed)
         {
             // SAFETY: the link's count of the old one is the caller's now.
             Ok(old) => Ok(unsafe { from_raw(old) }),
@@ -191,8 +192,8 @@ impl<S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<D>, D: ReadSe
     for Link<S, V, P, D>
 {
     fn drop(&mut self) {
-        // Acquire: as the Acquire half in swap.
-        let slot = self.slot.load(Acquire);
+        // Relaxed: `&mut self` comes after every store.
+        let slot = self.slot.load(Relaxed);
         // SAFETY: the link's count, which nobody else can take any more.
         drop(unsafe { from_raw(slot) });
     }

@@ -10,8 +10,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::reclaim::{Polled, ReadSection, Stage};
-use crate::sync::{Acquire, AtomicPtr, AtomicU64, Relaxed, UnsafeCell, Weak};
+use crate::sync::{AtomicPtr, AtomicU64, Relaxed, UnsafeCell, Weak, edge};
 
+use super::grow::Growth;
 use super::{AfterGrace, Immediate, Key, Policy, Ref, Slab};
 
 /// A domain whose grace periods are over at once: right only where no reader outlives a page or a value.
@@ -32,8 +33,8 @@ unsafe impl ReadSection for Still {
         true
     }
     fn protect_load<T>((): &(), source: &AtomicPtr<T>) -> *mut T {
-        // Acquire: what the trait asks for.
-        source.load(Acquire)
+        // Acquire: what the trait asks for (O43, O50).
+        source.load(edge!(O43 O50, Acquire))
     }
     unsafe fn retire_raw((): &(), ptr: NonNull<()>, drop: unsafe fn(NonNull<()>), _: usize) {
         // SAFETY: as the implementation's.
@@ -251,6 +252,50 @@ fn o49_whoever_finds_another_one_building_gets_a_slot() {
         };
         let mine = slab.try_insert(2).expect("there is room for two");
         assert_eq!(*other.join().expect("no panic") + *mine, 3);
+    });
+}
+
+#[test]
+fn o49_nobody_takes_a_slab_for_full_that_is_being_filled() {
+    model(|| {
+        // What stands for the depot: a search of it without any fence.
+        let (growth, slots) = (Arc::new(Growth::new(1)), Arc::new(AtomicU64::new(0)));
+        let builder = {
+            let (growth, slots) = (Arc::clone(&growth), Arc::clone(&slots));
+            thread::spawn(move || {
+                let building = growth.begin();
+                assert_eq!(growth.claim(1), 1);
+                // Relaxed: the end of the building publishes it.
+                slots.store(1, Relaxed);
+                drop(building);
+            })
+        };
+        let quiet = growth.quiet();
+        // Relaxed: ordered by what the thread knows of the builder, else not.
+        let is_found = slots.load(Relaxed) == 1;
+        if growth.is_full() && quiet.is_some() && quiet == growth.quiet() {
+            assert!(is_found, "full, with nobody building");
+        }
+        builder.join().expect("no panic");
+    });
+}
+
+#[test]
+fn o50_exchange_puts_in_what_is_alive_and_whole() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(2, || ()));
+        let link = Arc::new(slab.link());
+        let other = {
+            let (slab, link) = (Arc::clone(&slab), Arc::clone(&link));
+            thread::spawn(move || {
+                let put = link.compare_exchange(None, Some(slab.insert(Watched::new(1))));
+                assert!(put.is_ok_and(|old| old.is_none()));
+            })
+        };
+        if let Some(value) = link.get(&()) {
+            assert_eq!(value.get(), 1);
+        }
+        other.join().expect("no panic");
     });
 }
 

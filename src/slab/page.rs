@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use crate::reclaim::ReadSection;
-use crate::sync::{AcqRel, Arc, AtomicUsize, UnsafeCell};
+use crate::sync::{Arc, AtomicUsize, UnsafeCell, edge};
 use crate::thread::{NoReclaim, frame};
 use crate::tuning::{PAGE_BYTES, PAGE_SLOTS_MAX, PAGE_SLOTS_MIN};
 
@@ -305,7 +305,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
         // SAFETY: as above, until the addition; nothing is touched after it.
         let returned = unsafe { &(*page.as_ptr()).returned };
         // AcqRel: the Release half of each pairs with the Acquire half of the last (O47).
-        let before = returned.fetch_add(1, AcqRel);
+        let before = returned.fetch_add(1, edge!(O47, AcqRel));
         if before + 1 == built {
             // What happened to the other slots came before (O47).
             // SAFETY: all slots have come home, and only this call saw it, so the page is this thread's (I3).

@@ -9,6 +9,7 @@
 
 use crate::fence::{Revoked, heavy};
 use crate::reclaim::{ReadSection, Stage, Waiting};
+use crate::sync::edge;
 use crate::thread::{Node, Snooze, frame};
 
 use super::cache::{Cache, Magazines};
@@ -47,7 +48,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         each: &mut impl FnMut(&mut Magazines<S, V, P, D>),
     ) -> bool {
         // Orders all the revocations before the looks at the owners (O3).
-        let heavy = heavy();
+        let heavy = edge!(O3, heavy());
         let mut all = true;
         for revoked in revoked {
             if heavy {

@@ -31,7 +31,7 @@
 
 use std::fmt;
 
-use crate::sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release, fence};
+use crate::sync::{Acquire, AtomicU64, Relaxed, Release, edge, fence};
 
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
@@ -95,7 +95,7 @@ impl StateWord {
     #[inline]
     pub(super) fn see(&self) -> State {
         // Acquire: pairs with the Release in publish (O40); makes the incarnation's content visible.
-        State(self.0.load(Acquire))
+        State(self.0.load(edge!(O40, Acquire)))
     }
 
     /// Makes the next incarnation visible, with one reference. Only the slot's owner may call it.
@@ -103,7 +103,7 @@ impl StateWord {
     pub(super) fn publish(&self) {
         let next = State::new(self.own().generation() + 1, 1);
         // Release: pairs with the Acquire in see and try_get (O40), and with that of a link's load (O51).
-        self.0.store(next.0, Release);
+        self.0.store(next.0, edge!(O40 O51, Release));
     }
 
     /// Uses up the next generation without an incarnation. Only the slot's owner may call it.
@@ -124,7 +124,7 @@ impl StateWord {
             // Relaxed on failure: the value is only a guess again.
             match self
                 .0
-                .compare_exchange_weak(now.0, next.0, Acquire, Relaxed)
+                .compare_exchange_weak(now.0, next.0, edge!(O40, Acquire), Relaxed)
             {
                 Ok(_) => return true,
                 Err(changed) => now = State(changed),
@@ -144,7 +144,7 @@ impl StateWord {
     #[inline]
     pub(super) fn release(&self) -> bool {
         // AcqRel: the Release half of each pairs with the Acquire half of the last (O41).
-        State(self.0.fetch_sub(1, AcqRel)).count() == 1
+        State(self.0.fetch_sub(1, edge!(O41, AcqRel))).count() == 1
     }
 
     /// Takes the last reference away, so that the caller owns the slot; false if there are others. The caller has one.
@@ -153,7 +153,9 @@ impl StateWord {
         let (alone, nobody) = (State::new(generation, 1), State::new(generation, 0));
         // Acquire: pairs with the Release half of every other count's release (O41).
         // Relaxed on failure: nothing is read.
-        let released = self.0.compare_exchange(alone.0, nobody.0, Acquire, Relaxed);
+        let released = self
+            .0
+            .compare_exchange(alone.0, nobody.0, edge!(O41, Acquire), Relaxed);
         released.is_ok()
     }
 
@@ -161,7 +163,7 @@ impl StateWord {
     #[inline]
     pub(super) fn still_is(&self, generation: u64) -> bool {
         // Acquire fence: pairs with the Release fence in before_reuse (O42).
-        fence(Acquire);
+        edge!(O42, fence(Acquire));
         // Relaxed: the fence orders it after the reads that it judges.
         State(self.0.load(Relaxed)).is_alive_as(generation)
     }
@@ -183,7 +185,7 @@ impl StateWord {
 #[inline]
 pub(super) fn before_reuse() {
     // Release fence: pairs with the Acquire fence in StateWord::still_is (O42).
-    fence(Release);
+    edge!(O42, fence(Release));
 }
 
 /// Returns a count that has room above it, or ends the process: wrapping would free a slot that is in use.

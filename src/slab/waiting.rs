@@ -15,7 +15,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::reclaim::ReadSection;
-use crate::sync::{AcqRel, Acquire, AtomicPtr, Relaxed, Release};
+use crate::sync::{AtomicPtr, Relaxed, edge};
 
 use super::chain::{List, closed};
 use super::policy::{Part, Policy};
@@ -97,10 +97,12 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Arrivals<S, V, P, D> {
             // Release: pairs with the Acquire in take and close (O46); the magazines below were released by their own
             // pushes, whose release sequences this read-modify-write continues.
             // Relaxed on failure: as above.
-            match self
-                .head
-                .compare_exchange_weak(head, first.as_ptr(), Release, Relaxed)
-            {
+            match self.head.compare_exchange_weak(
+                head,
+                first.as_ptr(),
+                edge!(O46, Release),
+                Relaxed,
+            ) {
                 Ok(_) => return Ok(()),
                 Err(now) => head = now,
             }
@@ -114,12 +116,12 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Arrivals<S, V, P, D> {
             return ptr::null_mut();
         }
         // Acquire: pairs with the Release in push (O46).
-        self.head.swap(ptr::null_mut(), Acquire)
+        self.head.swap(ptr::null_mut(), edge!(O46, Acquire))
     }
 
     fn close(&self) -> *mut Slot<S, V, P, D> {
-        // AcqRel: Acquire pairs with the Release in push (O46); Release isn't relied on.
-        let head = self.head.swap(closed(), AcqRel);
+        // Acquire: pairs with the Release in push (O46). Release isn't needed: a closed head says nothing.
+        let head = self.head.swap(closed(), edge!(O46, Acquire));
         if head == closed() {
             return ptr::null_mut();
         }

@@ -25,7 +25,7 @@
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use crate::sync::{Acquire, AtomicPtr, Relaxed, Release};
+use crate::sync::{AtomicPtr, Relaxed, edge};
 use crate::thread::Snooze;
 
 use super::node::TableNode;
@@ -155,7 +155,7 @@ impl Head {
         // Relaxed on failure: only a guess again.
         match self
             .0
-            .compare_exchange_weak(seen.0, seen.locked().0, Acquire, Relaxed)
+            .compare_exchange_weak(seen.0, seen.locked().0, edge!(O61, Acquire), Relaxed)
         {
             Ok(_) => Ok(Locked {
                 head: self,
@@ -205,7 +205,7 @@ impl Locked<'_> {
         let node = unsafe { node.as_ref() };
         node.set_next(self.first);
         // Release: pairs with the Acquire of readers (O60). The lock stays; nobody else changes a locked head.
-        self.head.0.store(first.locked().0, Release);
+        self.head.0.store(first.locked().0, edge!(O60, Release));
         self.first = first;
         // Only now: whoever finds the node in its term, by whichever way, knows that the head leads to it.
         node.begin_term();
@@ -248,7 +248,7 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire of readers (O60) and of the next owner (O61). A plain store, since nobody else
         // changes a locked head.
-        self.head.0.store(self.first.0, Release);
+        self.head.0.store(self.first.0, edge!(O60 O61, Release));
     }
 }
 

@@ -10,7 +10,7 @@ use loom::thread;
 
 use std::ptr::NonNull;
 
-use crate::sync::{Acquire, Relaxed, Release};
+use crate::sync::{Relaxed, Release, edge};
 
 use super::bucket::{Head, Locked};
 use super::node::TableNode;
@@ -87,7 +87,7 @@ impl<const N: usize> World<N> {
     fn walk(&self, head: usize) -> Result<usize, Step> {
         let head = &self.heads[head];
         // SAFETY: the nodes live as long as the world.
-        let mut walk = unsafe { Walk::new(head, head.word().load(Acquire)) };
+        let mut walk = unsafe { Walk::new(head, head.word().load(edge!(O60, Acquire))) };
         loop {
             match walk.next_with(HASH) {
                 Step::Node(node) => {
@@ -115,7 +115,7 @@ fn o60_reader_of_the_head_sees_the_node_and_its_way_on() {
         // A node that isn't fully seen would lead to no bucket's end, or have another hash.
         let head = &world.heads[0];
         // Acquire: what a domain's protected load is.
-        let first = head.word().load(Acquire);
+        let first = head.word().load(edge!(O60, Acquire));
         // SAFETY: as in `walk`.
         let mut walk = unsafe { Walk::new(head, first) };
         let step = walk.next_with(HASH);

@@ -21,7 +21,7 @@
 
 use std::fmt;
 
-use crate::sync::{Acquire, AtomicPtr, AtomicU64, Relaxed, Release, fence};
+use crate::sync::{Acquire, AtomicPtr, AtomicU64, Relaxed, edge, fence};
 
 use super::bucket::Edge;
 
@@ -68,7 +68,7 @@ impl TableNode {
         // Acquire: pairs with the Release in release (O63); the last table has looked at `next` for the last time.
         // Relaxed on failure: nothing is done then.
         self.owner
-            .compare_exchange(0, table, Acquire, Relaxed)
+            .compare_exchange(0, table, edge!(O63, Acquire), Relaxed)
             .is_ok()
     }
 
@@ -83,7 +83,7 @@ impl TableNode {
     /// Gives the node back, after its term.
     pub(super) fn release(&self) {
         // Release: pairs with the Acquire in claim (O63).
-        self.owner.store(0, Release);
+        self.owner.store(0, edge!(O63, Release));
     }
 
     /// The node's term in `table`, if it is a member of it.
@@ -91,7 +91,7 @@ impl TableNode {
     pub(super) fn term_in(&self, table: u64) -> Option<Term> {
         // Acquire: pairs with the Release in begin_term (O64); makes the object's identity in this term visible, and its
         // owner.
-        let term = self.term.load(Acquire);
+        let term = self.term.load(edge!(O64, Acquire));
         // Relaxed: the owner of this term or of a later one; which of the two, is_still_in tells.
         (term & 1 == 1 && self.owner.load(Relaxed) == table).then_some(Term(term))
     }
@@ -101,7 +101,7 @@ impl TableNode {
     pub(super) fn is_still_in(&self, term: Term) -> bool {
         // Acquire: a fence, which pairs with the Release of whoever wrote an identity after the term (O65): the slab's
         // fence before a reuse (O42), or the store of a user who changes a removed object.
-        fence(Acquire);
+        edge!(O65, fence(Acquire));
         // Relaxed: the fence orders it after the reads that it judges.
         self.term.load(Relaxed) == term.0
     }
@@ -111,7 +111,7 @@ impl TableNode {
         // Relaxed: only who has claimed the node, or holds the lock it is linked under, changes the number.
         let term = self.term.load(Relaxed) + 1;
         // Release: pairs with the Acquire in term_in (O64).
-        self.term.store(term, Release);
+        self.term.store(term, edge!(O64, Release));
     }
 
     /// Ends the membership.
@@ -138,14 +138,14 @@ impl TableNode {
     #[inline]
     pub(super) fn next(&self) -> Edge {
         // Acquire: pairs with the Release in set_next (O62); makes the next node's content visible.
-        Edge::from_raw(self.next.load(Acquire))
+        Edge::from_raw(self.next.load(edge!(O62, Acquire)))
     }
 
     /// Sets the way on. Only for who has claimed the node, or holds the lock it is linked under.
     pub(super) fn set_next(&self, next: Edge) {
         // Release: pairs with the Acquire in next (O62). The head alone isn't enough: a reader who has stood on this node
         // since an earlier term goes on from here.
-        self.next.store(next.into_raw(), Release);
+        self.next.store(next.into_raw(), edge!(O62, Release));
     }
 }
 

@@ -19,14 +19,14 @@
 //! # Orderings
 //!
 //! - O11: publishing a node (Release compare-exchange on the head; all changes of the head are read-modify-writes, so
-//!   each continues the earlier ones' release sequences) -> the walk's load of the head (Acquire).
+//!   each continues the earlier ones' release sequences) -> the walk's and the next publisher's look at the head (Acquire).
 //! - O12: giving a node up (Release) -> claiming it (Acquire): the new owner sees all that the old one did to it.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr;
 
 use crate::prefetch::prefetch;
-use crate::sync::{Acquire, AtomicPtr, AtomicU8, Relaxed, Release};
+use crate::sync::{AtomicPtr, AtomicU8, Relaxed, edge};
 use crate::tuning::WALK_AHEAD;
 
 const FREE: u8 = 0;
@@ -44,6 +44,9 @@ pub(crate) struct Node<T> {
     ahead: *mut Node<T>,
     state: AtomicU8,
     pub(crate) value: T,
+    /// Stands for the plain fields, which loom can't watch.
+    #[cfg(loom)]
+    traced: crate::sync::UnsafeCell<()>,
 }
 
 impl<T> Node<T> {
@@ -51,7 +54,7 @@ impl<T> Node<T> {
     pub(crate) fn give_up(&self, orphan: bool) {
         // Release: pairs with the Acquire in Registry::claim (O12). [X3]
         self.state
-            .store(if orphan { ORPHAN } else { FREE }, Release);
+            .store(if orphan { ORPHAN } else { FREE }, edge!(O12, Release));
     }
 
     /// Claims this very node, if nobody owns it and `usable` accepts it.
@@ -64,7 +67,7 @@ impl<T> Node<T> {
             || !usable(&self.value)
             || self
                 .state
-                .compare_exchange(state, USED, Acquire, Relaxed)
+                .compare_exchange(state, USED, edge!(O12, Acquire), Relaxed)
                 .is_err()
         {
             return false;
@@ -74,15 +77,22 @@ impl<T> Node<T> {
         let claimed = usable(&self.value);
         if !claimed {
             // Release: as in give_up (O12). [X3]
-            self.state.store(state, Release);
+            self.state.store(state, edge!(O12, Release));
         }
         claimed
+    }
+
+    /// The node that was published before this one.
+    fn next(&self) -> *mut Node<T> {
+        #[cfg(loom)]
+        self.traced.with(|_| ());
+        self.next
     }
 
     /// Whether no thread owns the node.
     pub(crate) fn is_abandoned(&self) -> bool {
         // Acquire: pairs with the Release in give_up (O12). [K1]
-        self.state.load(Acquire) != USED
+        self.state.load(edge!(O12, Acquire)) != USED
     }
 }
 
@@ -136,21 +146,24 @@ impl<T> Registry<T> {
             state: AtomicU8::new(USED),
             next: ptr::null_mut(),
             ahead: ptr::null_mut(),
+            #[cfg(loom)]
+            traced: crate::sync::UnsafeCell::new(()),
         });
         let node = Box::into_raw(one.into_boxed_slice()).cast::<Node<T>>();
-        // Relaxed: the compare-exchange below publishes.
-        let mut head = self.head.load(Relaxed);
+        // Acquire, here and on failure: pairs with the Release below (O11), since `ahead_of` follows the head.
+        let mut head = self.head.load(edge!(O11, Acquire));
         loop {
             // SAFETY: the node isn't published yet, so this thread alone has it.
             unsafe { (*node).next = head };
             // SAFETY: as above.
             unsafe { (*node).ahead = Self::ahead_of(head) };
             // Release: pairs with the Acquire in iter (O11); makes the node's fields visible. [B2]
-            // Relaxed on failure: the head is only stored into `next`, whose node the release sequence covers.
-            match self
-                .head
-                .compare_exchange_weak(head, node, Release, Relaxed)
-            {
+            match self.head.compare_exchange_weak(
+                head,
+                node,
+                edge!(O11, Release),
+                edge!(O11, Acquire),
+            ) {
                 // SAFETY: nodes live as long as the registry, which `&self` borrows.
                 Ok(_) => return Some(unsafe { &*node }),
                 Err(now) => head = now,
@@ -164,7 +177,7 @@ impl<T> Registry<T> {
         for _ in 1..WALK_AHEAD {
             // SAFETY: null or a published node, whose `next` never changes.
             match unsafe { node.as_ref() } {
-                Some(published) => node = published.next,
+                Some(published) => node = published.next(),
                 None => break,
             }
         }
@@ -176,7 +189,7 @@ impl<T> Registry<T> {
         Iter {
             // Acquire: pairs with the Release in push (O11). [B3]
             // SAFETY: the head is null or a node, and nodes live as long as the registry, which `&self` borrows.
-            node: unsafe { self.head.load(Acquire).as_ref() },
+            node: unsafe { self.head.load(edge!(O11, Acquire)).as_ref() },
         }
     }
 }
@@ -227,7 +240,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
         let node = self.node?;
         prefetch(node.ahead);
         // SAFETY: `next` is null or a node, is never changed after publication, and nodes live as long as the registry.
-        self.node = unsafe { node.next.as_ref() };
+        self.node = unsafe { node.next().as_ref() };
         Some(node)
     }
 }
@@ -260,7 +273,21 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use crate::sync::{Arc, AtomicBool};
+    use crate::sync::{Acquire, Arc, AtomicBool, Release};
+
+    #[test]
+    fn o11_whoever_publishes_a_node_sees_those_before_it() {
+        loom::model(|| {
+            let registry = Arc::new(Registry::new());
+            let other = Arc::clone(&registry);
+            let other = loom::thread::spawn(move || {
+                other.claim(|| (), |()| true);
+            });
+            registry.claim(|| (), |()| true);
+            other.join().expect("no panic");
+            assert_eq!(registry.iter().count(), 2);
+        });
+    }
 
     #[test]
     fn o12_orphan_that_is_in_use_again_is_nobodys() {
@@ -279,6 +306,64 @@ mod loom_models {
             let node = registry.claim(|| AtomicBool::new(false), unused);
             assert!(!node.value.load(Acquire));
             late.join().expect("no panic");
+        });
+    }
+
+    #[test]
+    fn o12_whoever_sees_a_node_abandoned_sees_what_was_left_in_it() {
+        loom::model(|| {
+            let registry = Arc::new(Registry::new());
+            let node = registry.claim(|| AtomicBool::new(false), |_| true);
+            let other = Arc::clone(&registry);
+            let other = loom::thread::spawn(move || {
+                for node in other.iter().filter(|node| node.is_abandoned()) {
+                    assert!(node.value.load(Relaxed));
+                }
+            });
+            node.value.store(true, Relaxed);
+            node.give_up(false);
+            other.join().expect("no panic");
+        });
+    }
+
+    /// What a node's owner writes.
+    struct Own(crate::sync::UnsafeCell<u32>);
+
+    // SAFETY: only who owns the node writes; loom checks that.
+    unsafe impl Sync for Own {}
+
+    impl Own {
+        fn add(&self) {
+            // SAFETY: the caller owns the node.
+            self.0.with_mut(|value| unsafe { *value += 1 });
+        }
+    }
+
+    #[test]
+    fn o12_node_that_is_put_back_hands_on_what_was_left_in_it() {
+        loom::model(|| {
+            let registry = Arc::new(Registry::new());
+            registry.claim(|| Own(crate::sync::UnsafeCell::new(0)), |_| true);
+            let beside = |run: fn(&Node<Own>)| {
+                let registry = Arc::clone(&registry);
+                loom::thread::spawn(move || run(registry.iter().next().expect("there is one")))
+            };
+            let owner = beside(|node| {
+                node.value.add();
+                node.give_up(true);
+            });
+            let picky = beside(|node| {
+                // Usable at first sight, and no more once it is claimed.
+                let looks = std::cell::Cell::new(0);
+                node.try_claim(|_| looks.replace(1) == 0);
+            });
+            let node = registry.iter().next().expect("there is one");
+            if node.try_claim(|_| true) {
+                node.value.add();
+            }
+            for thread in [owner, picky] {
+                thread.join().expect("no panic");
+            }
         });
     }
 }

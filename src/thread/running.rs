@@ -11,7 +11,7 @@
 //! - The begin needs no edge of its own: it comes before the removal from the list, and the waiter emptied that list
 //!   through the same lock or read-modify-write.
 
-use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
+use crate::sync::{AtomicU64, Relaxed, edge};
 
 use super::Snooze;
 
@@ -51,19 +51,19 @@ impl Running {
     /// Whether anybody has work in hand under this mark. If not, what that work did is visible to the caller.
     pub(crate) fn is_busy(&self) -> bool {
         // Acquire: pairs with the Release in Mark::drop (O10).
-        !self.0.load(Acquire).is_multiple_of(2)
+        !self.0.load(edge!(O10, Acquire)).is_multiple_of(2)
     }
 
     /// Waits until work that was marked at the time of the call has ended.
     pub(crate) fn wait(&self) {
         // Acquire: pairs with the Release in Mark::drop (O10); makes the work's effects visible.
-        let seen = self.0.load(Acquire);
+        let seen = self.0.load(edge!(O10, Acquire));
         if seen.is_multiple_of(2) {
             return;
         }
         // Acquire: as above (O10).
         let mut snooze = Snooze::new();
-        while self.0.load(Acquire) == seen {
+        while self.0.load(edge!(O10, Acquire)) == seen {
             snooze.wait();
         }
     }
@@ -84,7 +84,7 @@ impl Drop for Mark<'_> {
             // Relaxed: one writer.
             let during = self.running.0.load(Relaxed);
             // Release: pairs with the Acquire in Running::wait (O10).
-            self.running.0.store(during + 1, Release);
+            self.running.0.store(during + 1, edge!(O10, Release));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, io, path::Path};
 
 use super::source::{Source, Violation, assert_none, tree};
 
-const DOC: &str = "docs/orderings.md";
+pub(crate) const DOC: &str = "docs/orderings.md";
 
 /// Refuses an edge number that stands at one end only, that the docs don't know, or that stands in the
 /// docs alone. Module docs list the edges of their module and tests check them, so neither is an end.
@@ -56,7 +56,7 @@ fn check(sources: &[Source], doc: &str) -> Vec<Violation> {
 }
 
 /// The numbers of the edges, written `O12`, in a text.
-fn edges_in(text: &str) -> impl Iterator<Item = u32> {
+pub(crate) fn edges_in(text: &str) -> impl Iterator<Item = u32> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
     words.filter_map(|word| {
         let digits = word.strip_prefix('O')?;
