@@ -42,7 +42,7 @@
 //!
 //! # Guarantees
 //!
-//! - Everything but [`retire_ptr`], [`retire_raw`] and their methods on domains is safe to call, from any thread, in any
+//! - Everything but [`retire_ptr`], [`retire_raw`], their methods on domains and [`prepare_fork`] is safe to call, from any thread, in any
 //!   order, also in thread-local destructors.
 //! - Entering, leaving, loading and the drops of guards and references wait for nobody.
 //! - A panic of a destructor, handler or constructor that isn't the caller's own never leaves a call that merely happened
@@ -94,4 +94,4 @@ pub use slab::{
     Policy, Ref, ReserveError, Slab, SlabBuilder, SlabStats, Vacant,
 };
 pub use table::{DuplicateVacant, Table, TableInsertError, TableNode};
-pub use thread::NoReclaim;
+pub use thread::{ForkGuard, NoReclaim};

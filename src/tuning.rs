@@ -94,6 +94,9 @@ pub(crate) const FENCE_MODE_FOR: u64 = 100_000_000;
 /// Yields of a retiring thread whose backlog is being taken over before it uses another record's.
 pub(crate) const TAKER_YIELDS: u32 = 16;
 
+/// Yields after which a fork no longer waits for an owner whose whereabouts the system refuses to tell.
+pub(crate) const FORK_YIELDS: u32 = 64;
+
 /// Slots per magazine of a slab.
 #[cfg(not(loom))]
 pub(crate) const MAGAZINE: usize = 32;

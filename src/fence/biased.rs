@@ -187,6 +187,23 @@ impl<'a, T> Revoked<'a, T> {
             thread::yield_now();
         }
     }
+
+    /// Takes the lock with another value, wherever its owner was; the old one is neither looked at nor dropped.
+    ///
+    /// # Safety
+    ///
+    /// 1. No other thread is left that could use the lock, and this one has no section of it open.
+    pub(crate) unsafe fn replace(self, value: T) -> Taken<'a, T> {
+        // SAFETY: (1): nobody else reaches the value.
+        self.lock
+            .value
+            .with_mut(|old| unsafe { std::ptr::write(old, value) });
+        // Relaxed: no other thread is left (1).
+        self.lock.busy.store(FENCED, Relaxed);
+        let taken = Taken { lock: self.lock };
+        std::mem::forget(self);
+        taken
+    }
 }
 
 impl<T> Drop for Revoked<'_, T> {

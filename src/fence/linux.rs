@@ -7,6 +7,8 @@
 //! | `FULL` | full fence | full fence | |
 //! | `REFUSED` | full fence | full fence, says that it failed | |
 //!
+//! The child of a fork begins with `UNKNOWN`.
+//!
 //! A thread may look at the state just before it becomes `REFUSED` and make one more compiler fence. That is why a heavy
 //! fence that failed promises nothing about light ones, ever.
 //!
@@ -48,6 +50,12 @@ pub(crate) fn heavy() -> bool {
 #[inline]
 pub(crate) fn is_light_full() -> bool {
     decided() != EXPEDITED
+}
+
+/// Forgets what the kernel has said, in the child of a fork, before anything else is done there.
+pub(crate) fn ask_again() {
+    // Relaxed: there is one thread, and what it and the others did before the fork needs no fence.
+    STATE.store(UNKNOWN, Relaxed);
 }
 
 #[inline]

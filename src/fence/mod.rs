@@ -21,6 +21,7 @@
 //! `light` where that is full.
 
 mod biased;
+mod kept;
 #[cfg(all(target_os = "linux", not(any(loom, tsan, miri))))]
 #[path = "linux.rs"]
 mod system;
@@ -33,7 +34,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use crate::sync::{compiler_fence, fence};
 
 pub(crate) use biased::{Biased, Revoked, Section, Taken};
-pub(crate) use system::{ALWAYS_FULL, heavy, is_light_full};
+pub(crate) use kept::Kept;
+pub(crate) use system::{ALWAYS_FULL, ask_again, heavy, is_light_full};
 
 /// Orders everything before with everything after, against every other fence of this module.
 #[inline]

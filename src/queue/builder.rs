@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::reclaim::{Polled, Stage};
 use crate::sync::{Arc, Weak};
-use crate::thread::{Hook, Panics};
+use crate::thread::{Forkable, Hook, Panics, register};
 use crate::tuning::{QUEUE_BATCH, QUEUE_LIMIT, QUEUE_MAX_DELAY, QUEUE_NAME, QUEUE_PLACES};
 
 use super::batch::Batch;
@@ -208,6 +208,8 @@ impl<T: Send + 'static> DropQueueBuilder<T> {
         panics.set_hook(self.hook.or(attached));
         let core = Core::new(settings, self.name, self.handler, panics, self.attachment);
         core.attach();
+        let forkable: Weak<dyn Forkable> = Arc::<Core<T>>::downgrade(&core);
+        register(forkable);
         DropQueue { core }
     }
 }

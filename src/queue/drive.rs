@@ -45,7 +45,7 @@ impl<T: Send + 'static> Core<T> {
         done
     }
 
-    fn run(&self) {
+    pub(super) fn run(&self) {
         let runner = self.nodes.lend();
         let longest = Duration::from_nanos(self.settings.max_delay);
         let mut idle = false;

@@ -68,6 +68,19 @@ impl<T> Line<T> {
     }
 }
 
+impl<T> Settled<'_, T> {
+    /// Number of items in the line.
+    ///
+    /// # Safety
+    ///
+    /// 1. No other thread uses the line.
+    pub(super) unsafe fn items(&self) -> u64 {
+        let rest = self.rest.iter().map(|buffer| buffer.count()).sum::<u64>();
+        // SAFETY: (1).
+        rest + unsafe { self.line.ring.items() }
+    }
+}
+
 /// A line in which nobody is splitting a buffer.
 pub(super) struct Settled<'a, T> {
     line: &'a Line<T>,

@@ -335,6 +335,14 @@ impl<T> Local<T> {
         popped
     }
 
+    /// Counts as popped, and as handled, what is neither in the line nor open: `there` items are. For the child of a fork,
+    /// which has lost what other threads had in hand.
+    pub(super) fn count_lost(&self, there: u64) {
+        let lost = self.waiting().saturating_sub(there);
+        // Relaxed: the child has one thread.
+        self.shared.popped.fetch_add(lost, Relaxed);
+    }
+
     pub(super) fn line(&self) -> &Line<T> {
         &self.shared.line
     }

@@ -12,6 +12,7 @@
 //! | `nodes` | every thread's `local`, also those of threads that have ended |
 //! | `push`, `core`, `drive`, `close` | what a push does beside storing; running batches; the worker; the end |
 //! | `worker` | the thread's sleep and how it is told |
+//! | `fork` | a queue held still for a fork |
 //!
 //! # Protocol
 //!
@@ -34,6 +35,7 @@ mod close;
 mod core;
 mod drive;
 mod error;
+mod fork;
 mod line;
 mod local;
 #[cfg(all(test, loom))]

@@ -44,7 +44,7 @@ impl<T: Send + 'static> Nodes<T> {
     /// The calling thread's node, for pushing; registered unless the thread has given its nodes back already.
     pub(super) fn own(self: &Arc<Self>) -> Own<'_, T> {
         if let Some(node) = self.find() {
-            return self.owned(node, false);
+            return self.wrap(node, false);
         }
         if local::has_exited() {
             return self.lend();
@@ -52,12 +52,12 @@ impl<T: Send + 'static> Nodes<T> {
         let node = self.claim();
         let home: Weak<dyn Home> = Arc::<Self>::downgrade(self);
         local::register(self.id, NonNull::from(node).cast(), HomeRef::Weak(home));
-        self.owned(node, false)
+        self.wrap(node, false)
     }
 
     /// A node for a while, which this thread doesn't remember.
     pub(super) fn lend(&self) -> Own<'_, T> {
-        self.owned(self.claim(), true)
+        self.wrap(self.claim(), true)
     }
 
     fn claim(&self) -> &Node<Local<T>> {
@@ -67,7 +67,7 @@ impl<T: Send + 'static> Nodes<T> {
         node
     }
 
-    fn owned<'a>(&'a self, node: &'a Node<Local<T>>, lent: bool) -> Own<'a, T> {
+    fn wrap<'a>(&'a self, node: &'a Node<Local<T>>, lent: bool) -> Own<'a, T> {
         let nodes = self;
         Own { nodes, node, lent }
     }
@@ -81,6 +81,11 @@ impl<T: Send + 'static> Nodes<T> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Local<T>> {
         self.all.iter().map(|node| &node.value)
+    }
+
+    /// The nodes with their owners.
+    pub(super) fn owned(&self) -> impl Iterator<Item = &Node<Local<T>>> {
+        self.all.iter()
     }
 
     /// Says once after items were left by threads that ended.

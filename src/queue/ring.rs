@@ -187,6 +187,25 @@ impl<T> Ring<T> {
         self.tail.fetch_or(1, Relaxed);
     }
 
+    /// Number of items in all buffers.
+    ///
+    /// # Safety
+    ///
+    /// 1. No other thread uses the ring.
+    pub(super) unsafe fn items(&self) -> u64 {
+        // Relaxed: there is one thread (1).
+        let head = self.head.load(Relaxed);
+        // Relaxed: as above.
+        let tail = self.tail.load(Relaxed) / 2;
+        let buffers = (head..tail).map(|index| {
+            // Relaxed: as in pop.
+            let buffer = self.places().at(index).buffer.load(Relaxed);
+            // SAFETY: a box from push (I1), which nobody pops meanwhile (1).
+            unsafe { &*buffer }
+        });
+        buffers.map(Buffer::count).sum()
+    }
+
     /// When the first item of the oldest buffer came. A hint.
     pub(super) fn oldest(&self) -> Option<u64> {
         // Relaxed, three times: a hint. Who must not miss a push makes a fence first (O75).

@@ -23,7 +23,7 @@
 use std::time::Duration;
 
 use crate::fence::full;
-use crate::sync::{AtomicBool, AtomicU8, Mutex, Relaxed, edge, park_timeout, thread};
+use crate::sync::{AtomicBool, AtomicU8, Mutex, MutexGuard, Relaxed, edge, park_timeout, thread};
 
 const NONE: u8 = 0;
 const AWAKE: u8 = 1;
@@ -50,6 +50,24 @@ pub(super) struct Worker {
     finish: AtomicBool,
     kicked: AtomicBool,
     name: String,
+}
+
+/// A worker's handle in the hands of a thread that forks.
+#[derive(Debug)]
+pub(super) struct HeldWorker<'a> {
+    worker: &'a Worker,
+    join: MutexGuard<'a, Option<thread::JoinHandle<()>>>,
+}
+
+impl HeldWorker<'_> {
+    /// Forgets the thread, in the child of a fork that has left it behind: neither joins nor detaches what isn't there.
+    pub(super) fn forget_thread(&mut self) {
+        std::mem::forget(self.join.take());
+        // Relaxed: there is one thread.
+        if self.worker.is_driving() {
+            self.worker.state.store(NONE, Relaxed);
+        }
+    }
 }
 
 impl Worker {
@@ -127,10 +145,36 @@ impl Worker {
         if self.finish.load(Relaxed) {
             return;
         }
+        self.spawn(&mut join, run);
+    }
+
+    fn spawn(
+        &self,
+        join: &mut Option<thread::JoinHandle<()>>,
+        run: impl FnOnce() + Send + 'static,
+    ) {
         match thread::Builder::new().name(self.name.clone()).spawn(run) {
             Ok(handle) => *join = Some(handle),
             // Relaxed: a push that doesn't see it yet leaves its items to the next one.
             Err(_) => self.state.store(FAILED, Relaxed),
+        }
+    }
+
+    /// Locks the handle, for a fork.
+    pub(super) fn hold(&self) -> HeldWorker<'_> {
+        HeldWorker {
+            worker: self,
+            join: self.join.lock(),
+        }
+    }
+
+    /// Starts the thread again that a fork has left behind, if it is needed: also to finish.
+    pub(super) fn restart(&self, run: impl FnOnce() + Send + 'static) {
+        // Relaxed: there is one thread.
+        if self.state.load(Relaxed) == NONE {
+            // Relaxed: as above.
+            self.state.store(AWAKE, Relaxed);
+            self.spawn(&mut self.join.lock(), run);
         }
     }
 

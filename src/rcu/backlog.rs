@@ -119,6 +119,15 @@ impl Backlog {
             .saturating_add(self.ready.bytes())
     }
 
+    /// Objects and bytes in all stages, without those taken out. Walks over all of them.
+    pub(super) fn left(&mut self) -> (u64, u64) {
+        let open = self.open.as_mut().map_or((0, 0), Owned::left);
+        let parts = [open, self.waiting.left(), self.ready.left()];
+        parts.iter().fold((0, 0), |sum, part| {
+            (sum.0 + part.0, sum.1.wrapping_add(part.1))
+        })
+    }
+
     /// Adopts batches of others.
     pub(super) fn adopt(&mut self, list: &mut List) {
         self.waiting.append(list);

@@ -6,7 +6,7 @@
 //! - I2: a batch is in one list, or in one hand, at a time.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
 use crate::tuning::DROP_EVERY;
@@ -109,6 +109,21 @@ impl Owned {
 
     pub(super) fn bytes(&self) -> usize {
         self.get().bytes
+    }
+
+    /// Objects and bytes that have not been taken out. Walks over all of them.
+    pub(super) fn left(&mut self) -> (u64, u64) {
+        let (mut taken, mut bytes) = (self.get().taken, 0_u64);
+        for _ in 0..self.len() {
+            let mut place = MaybeUninit::uninit();
+            // SAFETY: by I1 a thunk was stored there, with room for the longest. The copy is only looked at: a thunk has no
+            // destructor.
+            taken += unsafe { Thunk::load(self.word(taken), &mut place) };
+            // SAFETY: just loaded.
+            let thunk: &Thunk = unsafe { place.assume_init_ref() };
+            bytes = bytes.wrapping_add(thunk.bytes() as u64);
+        }
+        (self.len() as u64, bytes)
     }
 
     /// How many objects it was made for.
@@ -344,6 +359,20 @@ impl List {
         self.head = first.get().next;
         self.uncount(&first);
         Some(first)
+    }
+
+    /// Objects and bytes that have not been taken out. Walks over all of them.
+    pub(super) fn left(&mut self) -> (u64, u64) {
+        let (mut objects, mut bytes) = (0, 0_u64);
+        let mut next = self.head;
+        while let Some(batch) = NonNull::new(next) {
+            // In this list, and it stays there.
+            let mut batch = ManuallyDrop::new(Owned(batch));
+            let (more, their_bytes) = batch.left();
+            (objects, bytes) = (objects + more, bytes.wrapping_add(their_bytes));
+            next = batch.get().next;
+        }
+        (objects, bytes)
     }
 
     /// The cookie of the batch that closed first.

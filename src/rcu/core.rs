@@ -13,8 +13,7 @@ use crate::counter::Shared;
 use crate::fence::{self, Section};
 use crate::reclaim::Stage;
 use crate::sync::{
-    Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, GLOBAL_ID, Mutex, Relaxed, Release, Weak,
-    now, thread,
+    Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, GLOBAL_ID, Mutex, Relaxed, Release, Weak, now,
 };
 use crate::thread::{Home, HomeRef, Node, Panics, Registry, local};
 use crate::tuning::{BATCH_SHARE, LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, POLL_INTERVAL_NANOS};
@@ -27,6 +26,7 @@ use super::mode::ReaderFences;
 use super::owned;
 use super::record::Record;
 use super::stall::Stalls;
+use super::worker::Worker;
 
 /// What a builder sets.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +78,7 @@ pub(crate) struct Core {
     /// Retired after the close and dropped at once, objects and bytes.
     pub(super) late: Shared,
     pub(super) late_bytes: Shared,
-    /// The domain's worker, to be woken.
-    pub(super) worker: Mutex<Option<thread::Thread>>,
+    pub(super) worker: Mutex<Option<Worker>>,
     pub(super) stages: Mutex<Vec<Weak<dyn Stage>>>,
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::sync::{Arc, Weak, next_id};
 use crate::thread::frame::{self, Job};
+use crate::thread::{Forkable, register};
 
 use super::core::{Config, Core, Owner};
 use super::guard::Guard;
@@ -73,12 +74,12 @@ struct Open {
 
 struct Closing {
     core: Arc<Core>,
-    worker: Option<Worker>,
 }
 
 impl Closing {
     fn run(self) {
-        if let Some(worker) = self.worker {
+        let worker = self.core.worker.lock().take();
+        if let Some(worker) = worker {
             // Inside foreign code nobody is waited for: two workers could join each other.
             worker.stop(!frame::is_open());
         }
@@ -120,7 +121,7 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self::over(DomainBuilder::default().core(), None)
+        Self::over(DomainBuilder::default().core())
     }
 
     /// Begins to describe a domain.
@@ -158,10 +159,9 @@ impl Domain {
         &self.core
     }
 
-    fn over(core: Arc<Core>, worker: Option<Worker>) -> Self {
+    fn over(core: Arc<Core>) -> Self {
         let closing = Closing {
             core: Arc::clone(&core),
-            worker,
         };
         Self {
             core,
@@ -345,12 +345,10 @@ impl DomainBuilder {
     /// Fails if the worker's thread can't be started.
     pub fn try_build(self) -> io::Result<Domain> {
         let core = self.core();
-        let worker = if self.worker || !self.config.drop_at_retire {
-            Some(Worker::start(&core, self.name)?)
-        } else {
-            None
-        };
-        Ok(Domain::over(core, worker))
+        if self.worker || !self.config.drop_at_retire {
+            Worker::start(&core, self.name)?;
+        }
+        Ok(Domain::over(core))
     }
 
     fn core(&self) -> Arc<Core> {
@@ -359,6 +357,8 @@ impl DomainBuilder {
         if let Some((after, hook)) = &self.stall {
             core.stalls.set(*after, Some(Arc::clone(hook)));
         }
+        let forkable: Weak<dyn Forkable> = Arc::<Core>::downgrade(&core);
+        register(forkable);
         core
     }
 }

@@ -14,6 +14,7 @@
 //! | `stall` | telling of readers that stay too long |
 //! | `domain`, `global`, `handle` | the two kinds of domain, and their common methods |
 //! | `worker` | a domain's optional thread |
+//! | `fork` | a domain held still for a fork |
 
 mod backlog;
 mod barrier;
@@ -23,6 +24,7 @@ mod cookie;
 mod core;
 mod domain;
 mod epoch;
+mod fork;
 #[cfg(not(loom))]
 mod future;
 mod global;
@@ -46,6 +48,7 @@ mod worker;
 
 pub use cookie::GracePeriod;
 pub use domain::{Domain, DomainBuilder, DomainRef, DropValues, PanicHook};
+pub(crate) use fork::forkable_global;
 #[cfg(not(loom))]
 pub use future::{BarrierFuture, Elapsed};
 pub use global::Global;

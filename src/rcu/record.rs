@@ -39,8 +39,8 @@ use crossbeam_utils::CachePadded;
 use crate::counter::Local;
 use crate::fence::{self, Biased};
 use crate::sync::{
-    AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Relaxed, Release,
-    ThreadHandle, this_thread,
+    AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Relaxed,
+    Release, ThreadHandle, this_thread,
 };
 use crate::thread::{Registry, Running, local};
 use crate::tuning::{BATCH, FIRST_BATCH};
@@ -353,6 +353,11 @@ impl Record {
         drop(before);
     }
 
+    /// Locks the thread's handle, for a fork.
+    pub(super) fn hold(&self) -> MutexGuard<'_, Option<ThreadHandle>> {
+        self.thread.lock()
+    }
+
     /// The name of the thread that claimed the record last.
     pub(super) fn thread_name(&self) -> Option<String> {
         let thread = self.thread.lock().clone()?;
@@ -371,6 +376,17 @@ impl Record {
     pub(super) fn is_own(&self) -> bool {
         // Relaxed: as in note_owner; another thread's number never equals this one's.
         self.owner.load(Relaxed) == local::number()
+    }
+
+    /// Ends whatever a thread that a fork has left behind was doing with the record, in the child: its guards, readers,
+    /// permits, debts and marks. Nobody else uses the record meanwhile.
+    pub(super) fn reset(&self) {
+        // Relaxed, three times: there is one thread.
+        self.word.store(Word::IDLE.bits(), Relaxed);
+        self.readers.store(0, Relaxed);
+        self.own.permitted.store(0, Relaxed);
+        self.own.end_debt();
+        self.own.running.end_for_child();
     }
 
     /// Uncounts a reader; only the owner may call it.

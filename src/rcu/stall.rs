@@ -12,7 +12,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::sync::{Arc, AtomicU64, Mutex, Relaxed, now};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Relaxed, now};
 use crate::thread::{Registry, frame, may_run_foreign};
 
 use super::core::Core;
@@ -80,6 +80,11 @@ impl Stalls {
         self.after.store(age, Relaxed);
         // A user's closure: dropped without the lock.
         drop(before);
+    }
+
+    /// Locks the hook, for a fork.
+    pub(super) fn hold(&self) -> MutexGuard<'_, Option<Arc<StallHook>>> {
+        self.hook.lock()
     }
 
     /// Whether a period of this age is to be told of, by this thread.

@@ -1,7 +1,8 @@
 //! A domain's optional thread: closes what idles, drives grace periods, drops what is ready.
 //!
 //! The worker is an inner reference. It ends when the domain closes, and whoever closes joins it, unless that is the
-//! worker itself.
+//! worker itself. The child of a fork has no worker until the fork's end starts another, or the next thread that would
+//! wake it.
 
 use std::io;
 
@@ -10,49 +11,78 @@ use crate::sync::{Acquire, Arc, AtomicBool, Release, now, park_timeout, thread};
 use super::core::Core;
 use super::limit::nanos;
 
-/// The handle by which the close ends the thread.
+/// The handle by which the thread is woken, and by which the close ends it.
 #[derive(Debug)]
 pub(super) struct Worker {
+    name: String,
     stop: Arc<AtomicBool>,
-    thread: thread::JoinHandle<()>,
+    /// None in the child of a fork, for as long as no other thread could be started.
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Worker {
-    pub(super) fn start(core: &Arc<Core>, name: String) -> io::Result<Self> {
+    pub(super) fn start(core: &Arc<Core>, name: String) -> io::Result<()> {
         if name.contains('\0') {
             let what = "a thread's name can't contain a NUL character";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let (inner, stopped) = (Arc::clone(core), Arc::clone(&stop));
-        let thread = thread::Builder::new().name(name).spawn(move || {
+        let mut worker = Self {
+            name,
+            stop: Arc::new(AtomicBool::new(false)),
+            thread: None,
+        };
+        worker.spawn(core)?;
+        *core.worker.lock() = Some(worker);
+        Ok(())
+    }
+
+    fn spawn(&mut self, core: &Arc<Core>) -> io::Result<()> {
+        let (inner, stopped) = (Arc::clone(core), Arc::clone(&self.stop));
+        let builder = thread::Builder::new().name(self.name.clone());
+        self.thread = Some(builder.spawn(move || {
             // Acquire: pairs with the Release in stop (O29).
             while !stopped.load(Acquire) {
                 park_timeout(inner.config.max_delay);
                 inner.tick();
             }
-        })?;
-        *core.worker.lock() = Some(thread.thread().clone());
-        Ok(Self { stop, thread })
+        })?);
+        Ok(())
     }
 
     /// Ends the thread, and waits for it if told so, but not for itself.
     pub(super) fn stop(self, wait: bool) {
         // Release: pairs with the Acquire in the thread's loop (O29).
         self.stop.store(true, Release);
-        self.thread.thread().unpark();
-        if wait && self.thread.thread().id() != thread::current().id() {
+        let Some(thread) = self.thread else { return };
+        thread.thread().unpark();
+        if wait && thread.thread().id() != thread::current().id() {
             // The loop runs foreign code only where panics are caught.
-            let _ended = self.thread.join();
+            let _ended = thread.join();
         }
+    }
+
+    /// Forgets the thread, in the child of a fork that has left it behind: neither joins nor detaches what isn't there.
+    pub(super) fn forget_thread(&mut self) {
+        std::mem::forget(self.thread.take());
     }
 }
 
 impl Core {
-    /// Wakes the worker if there is one.
+    /// Wakes the worker if there is one; starts it again if a fork has left it behind.
     pub(super) fn kick(&self) {
-        if let Some(worker) = &*self.worker.lock() {
-            worker.unpark();
+        let mut worker = self.worker.lock();
+        match &mut *worker {
+            Some(Worker {
+                thread: Some(thread),
+                ..
+            }) => thread.thread().unpark(),
+            Some(worker) => {
+                if let Some(core) = self.shared() {
+                    // The next kick tries again.
+                    let _started = worker.spawn(&core);
+                }
+            }
+            None => {}
         }
     }
 

@@ -8,7 +8,8 @@
 
 use std::fmt;
 
-use crate::sync::{Arc, Mutex, Weak};
+use crate::sync::{Arc, Mutex, MutexGuard, Weak};
+use crate::thread::{Forkable, Held, register};
 
 /// A bound on the memory of several slabs together, in slots or bytes: [`SlabBuilder::budget`](super::SlabBuilder::budget).
 ///
@@ -54,6 +55,37 @@ pub(super) trait Member: Send + Sync {
 
     /// Gives up pages that hold nothing; returns their number. Runs nobody's code but what the domain runs to make room.
     fn give_way(&self) -> usize;
+
+    /// Slots and bytes of the pages that it has.
+    ///
+    /// # Safety
+    ///
+    /// 1. The process has no other thread.
+    unsafe fn has(&self) -> (usize, usize);
+}
+
+impl Forkable for Shared {
+    fn hold(&self) -> Box<dyn Held + '_> {
+        Box::new(HeldBudget(self.ledger.lock()))
+    }
+}
+
+/// A budget held still for a fork.
+struct HeldBudget<'a>(MutexGuard<'a, Ledger>);
+
+impl Held for HeldBudget<'_> {
+    fn settle(&mut self, _: bool) {}
+
+    /// What vanished threads had paid for, and not built, is nobody's.
+    unsafe fn reset(&mut self) {
+        let (mut objects, mut bytes) = (0, 0);
+        for member in self.0.members.iter().filter_map(Weak::upgrade) {
+            // SAFETY: (1) of the trait.
+            let has = unsafe { member.has() };
+            (objects, bytes) = (objects + has.0, bytes + has.1);
+        }
+        (self.0.objects, self.0.bytes) = (objects, bytes);
+    }
 }
 
 impl Budget {
@@ -93,9 +125,10 @@ impl Budget {
             max_bytes,
             ledger: Mutex::default(),
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        let shared = Arc::new(shared);
+        let forkable: Weak<dyn Forkable> = Arc::<Shared>::downgrade(&shared);
+        register(forkable);
+        Self { shared }
     }
 
     /// Returns the number of slots that are built.

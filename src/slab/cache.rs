@@ -12,7 +12,7 @@
 //! linked through the free slots, so that freeing needs no memory.
 
 use crate::counter::Local;
-use crate::fence::{Biased, Revoked, Section};
+use crate::fence::{Biased, Kept, Revoked, Section};
 use crate::reclaim::ReadSection;
 use crate::sync::thread;
 use crate::thread::Running;
@@ -72,13 +72,7 @@ pub(super) struct Magazines<
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Cache<S, V, P, D> {
     pub(super) fn new() -> Self {
         Self {
-            magazines: Biased::new(Magazines {
-                loaded: Chain::EMPTY,
-                previous: Chain::EMPTY,
-                open: Chain::EMPTY,
-                open_since: 0,
-                ripe: Dead::NONE,
-            }),
+            magazines: Biased::new(Magazines::EMPTY),
             counts: Counts::default(),
             running: Running::new(),
         }
@@ -107,9 +101,22 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Cache<S, V, P, D> {
     pub(super) fn revoke(&self) -> Revoked<'_, Magazines<S, V, P, D>> {
         self.magazines.revoke_waiting()
     }
+
+    /// Keeps the owner out for a fork. Only who holds the depot's lock may call it.
+    pub(super) fn keep(&self) -> Kept<'_, Magazines<S, V, P, D>> {
+        Kept::new(&self.magazines)
+    }
 }
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Magazines<S, V, P, D> {
+    pub(super) const EMPTY: Self = Self {
+        loaded: Chain::EMPTY,
+        previous: Chain::EMPTY,
+        open: Chain::EMPTY,
+        open_since: 0,
+        ripe: Dead::NONE,
+    };
+
     /// Takes a clean slot, the one freed last.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<SlotPtr<S, V, P, D>> {
@@ -180,6 +187,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Magazines<S, V, P, D> {
             self.open_since = now;
         }
         now.saturating_sub(self.open_since) > delay
+    }
+
+    /// Number of dead slots. Walks over some of them.
+    pub(super) fn dead(&self) -> usize {
+        self.open.len() + self.ripe.slots.length()
     }
 
     /// Takes the dead slots that have no cookie yet.

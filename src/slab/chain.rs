@@ -136,6 +136,18 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> List<S, V, P, D> {
         Self { head }
     }
 
+    /// Number of slots. Walks over all of them.
+    pub(super) fn length(&self) -> usize {
+        let mut length = 0;
+        let mut next = self.first();
+        while let Some(slot) = next {
+            length += 1;
+            // SAFETY: I1.
+            next = NonNull::new(unsafe { Slot::link(slot) });
+        }
+        length
+    }
+
     /// The slot at the head, which stays in the list.
     pub(super) fn first(&self) -> Option<SlotPtr<S, V, P, D>> {
         NonNull::new(self.head)

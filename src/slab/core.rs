@@ -22,7 +22,7 @@ use std::ptr::NonNull;
 use crate::counter::{Local, Shared};
 use crate::reclaim::ReadSection;
 use crate::sync::{Arc, AtomicBool, Relaxed, next_id};
-use crate::thread::{Home, HomeRef, Node, Registry, frame, local};
+use crate::thread::{Home, HomeRef, Node, Registry, frame, local, register};
 
 use super::blank::Blank;
 use super::budget::Budget;
@@ -102,7 +102,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         if let Some(budget) = &core.growth.budget {
             budget.join(this.clone());
         }
-        P::attach(&core.inner, this);
+        P::attach(&core.inner, this.clone());
+        register(this);
         core
     }
 

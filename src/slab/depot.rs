@@ -250,6 +250,17 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
         std::mem::replace(&mut self.stores.waiting, Queue::EMPTY)
     }
 
+    /// Number of dead slots that wait. Walks over all of them.
+    pub(super) fn count_waiting(&mut self) -> usize {
+        let mut waiting = self.take_waiting();
+        let mut count = 0;
+        while let Some(dead) = waiting.pop() {
+            count += dead.slots.length();
+            self.stores.waiting.push(dead);
+        }
+        count
+    }
+
     fn receive(&mut self) {
         self.stores.waiting.receive(&self.depot.dead);
     }

@@ -22,7 +22,7 @@
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, Mutex, Relaxed, edge};
+use crate::sync::{AtomicPtr, Mutex, MutexGuard, Relaxed, edge};
 use crate::tuning::{DIRECTORY_FIRST, DIRECTORY_SEGMENTS};
 
 /// Maps numbers to pages of type `T`.
@@ -31,8 +31,9 @@ pub(super) struct Directory<T> {
     numbers: Mutex<Numbers>,
 }
 
+/// The numbers given out.
 #[derive(Debug, Default)]
-struct Numbers {
+pub(super) struct Numbers {
     /// Generation that the next page begins with, for every number that was ever given out.
     begin: Vec<u64>,
     free: Vec<usize>,
@@ -72,6 +73,18 @@ impl<T> Directory<T> {
             numbers.begin[number] = begin;
             numbers.free.push(number);
         }
+    }
+
+    /// Keeps everybody from taking and putting back numbers.
+    pub(super) fn hold(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock()
+    }
+
+    /// All pages that can be found, for the child of a fork.
+    pub(super) fn pages(&self) -> impl Iterator<Item = NonNull<T>> {
+        let lines = (0..).map_while(|number| self.line(number));
+        // Relaxed: the child of a fork has one thread.
+        lines.filter_map(|line| NonNull::new(line.load(Relaxed)))
     }
 
     /// Lets the page be found.

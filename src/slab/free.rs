@@ -329,21 +329,14 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// 1. The core is there at the time of the call. It may go with the slots.
     pub(super) unsafe fn hand_over(core: NonNull<Self>, slots: List<S, V, P, D>) {
         let Some(first) = slots.first() else { return };
-        let mut n = 0;
-        let mut next = Some(first);
-        while let Some(slot) = next {
-            n += 1;
-            // SAFETY: the list owns its slots.
-            next = NonNull::new(unsafe { Slot::link(slot) });
-        }
+        let n = slots.length();
         let inner = {
             // SAFETY: (1).
             let core = unsafe { core.as_ref() };
-            core.count(core.find_cache(), |c| &c.settled, |c| &c.settled, n);
+            core.count(core.find_cache(), |c| &c.settled, |c| &c.settled, n as u64);
             core.inner.clone()
         };
-        let bytes = usize::try_from(n).unwrap_or(usize::MAX);
-        let bytes = bytes.saturating_mul(size_of::<Slot<S, V, P, D>>());
+        let bytes = n.saturating_mul(size_of::<Slot<S, V, P, D>>());
         // This may be anybody's `Drop`: nobody else's destructors here, and no waiting.
         let _quiet = NoReclaim::begin();
         // SAFETY: no reader that enters from now on can find these incarnations; `drop_list` takes over the list.

@@ -78,6 +78,14 @@ impl Growth {
         (self.building.load(edge!(O49, Acquire)) == 0).then_some(begun)
     }
 
+    /// Sets the counts to what is there, in the child of a fork: whoever else was building isn't.
+    pub(super) fn recount(&self, pages: usize, slots: usize) {
+        // Relaxed, three times: there is one thread.
+        self.pages.store(pages, Relaxed);
+        self.capacity.store(slots, Relaxed);
+        self.building.store(0, Relaxed);
+    }
+
     pub(super) fn begin(&self) -> Building<'_> {
         // Relaxed: the next addition publishes it.
         self.building.fetch_add(1, Relaxed);

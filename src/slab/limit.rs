@@ -9,6 +9,7 @@ use super::budget::Member;
 use super::cache::Cache;
 use super::core::Core;
 use super::error::ReserveError;
+use super::page::Page;
 use super::policy::{Part, Policy};
 use super::slot::SlotPtr;
 
@@ -105,5 +106,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Member for Core<S, V, P, D>
             return 0;
         }
         self.retire_leaving()
+    }
+
+    unsafe fn has(&self) -> (usize, usize) {
+        // SAFETY: the caller's promise is passed on.
+        let (pages, slots) = unsafe { self.count_pages() };
+        (slots, pages * Page::<S, V, P, D>::BYTES)
     }
 }

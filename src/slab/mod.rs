@@ -23,6 +23,7 @@ mod debug;
 mod depot;
 mod directory;
 mod error;
+mod fork;
 mod free;
 mod grow;
 mod handle;

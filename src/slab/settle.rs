@@ -65,7 +65,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// The system has refused the heavy fence: only a section with a full fence tells that an owner is outside. Makes one
     /// for the calling thread, and in the place of threads that have gone.
     #[cold]
-    fn fence_idle(&self) {
+    pub(super) fn fence_idle(&self) {
         if let Some(cache) = self.find_cache() {
             // SAFETY: the thread's own cache, and no section of it is open.
             drop(unsafe { cache.enter() });

@@ -150,6 +150,29 @@ impl Head {
         }
     }
 
+    /// Finishes what a writer that a fork has left behind had begun, in the child, and returns the number of members: what
+    /// isn't in a term of `table` leaves the chain.
+    ///
+    /// Every store of a writer leaves a chain that can be walked, so one that it has left in the middle can be, too.
+    ///
+    /// # Safety
+    ///
+    /// 1. The process has no other thread.
+    pub(super) unsafe fn repair(&self, table: u64) -> usize {
+        // Relaxed: there is one thread (1).
+        let now = Edge(self.0.load(Relaxed));
+        let mut locked = Locked {
+            head: self,
+            first: now.unlocked(),
+        };
+        if !now.is_locked() {
+            let members = locked.nodes().count();
+            std::mem::forget(locked);
+            return members;
+        }
+        locked.unlink_strangers(table)
+    }
+
     fn try_lock(&self, seen: Edge) -> Result<Locked<'_>, Edge> {
         // Acquire: pairs with the Release in Locked::drop (O61); makes visible what earlier owners did to the chain.
         // Relaxed on failure: only a guess again.
@@ -232,6 +255,29 @@ impl Locked<'_> {
             return true;
         }
         false
+    }
+
+    /// Takes every node out of the chain that isn't in a term of `table`; returns how many are left.
+    fn unlink_strangers(&mut self, table: u64) -> usize {
+        let mut members = 0;
+        let mut before: Option<NonNull<TableNode>> = None;
+        let mut next = self.first;
+        while let Some(at) = next.node() {
+            // SAFETY: linked (I2).
+            let node = unsafe { at.as_ref() };
+            next = node.next();
+            if node.term_in(table).is_some() {
+                members += 1;
+                before = Some(at);
+                continue;
+            }
+            match before {
+                // SAFETY: linked (I2).
+                Some(before) => unsafe { before.as_ref() }.set_next(next),
+                None => self.first = next,
+            }
+        }
+        members
     }
 
     /// Ends the term of all nodes and takes the whole chain out. The nodes keep their links.

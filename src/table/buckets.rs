@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use crate::sync::Arc;
 use crate::tuning::TABLE_SPREAD;
 
 use super::bucket::Head;
 
-/// A power of two of buckets, settled for good.
+/// A power of two of buckets, settled for good. Clones share them.
+#[derive(Clone)]
 pub(super) struct Buckets {
-    heads: Box<[Head]>,
+    heads: Arc<[Head]>,
     /// What a spread hash is shifted by, after one bit.
     shift: u32,
 }
@@ -23,7 +25,7 @@ impl Buckets {
         let Some(number) = wanted.checked_next_power_of_two() else {
             panic!("graceperiod: a table can't have {wanted} buckets");
         };
-        let heads: Box<[Head]> = (0..number).map(|_| Head::new()).collect();
+        let heads: Arc<[Head]> = (0..number).map(|_| Head::new()).collect();
         heads.iter().for_each(Head::settle);
         Self {
             heads,
@@ -42,6 +44,10 @@ impl Buckets {
     /// The bucket of a number.
     pub(super) fn get(&self, number: usize) -> Option<&Head> {
         self.heads.get(number)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Head> {
+        self.heads.iter()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -36,10 +36,21 @@ impl Members {
 
     /// The sum: exact when nothing runs.
     pub(super) fn get(&self) -> usize {
-        let sum = self.0.iter().map(|part| part.get());
-        let sum = sum.fold(0, u64::wrapping_add).cast_signed();
+        let sum = self.sum().cast_signed();
         // A sum that was taken while objects came and went may see a departure without its arrival.
         usize::try_from(sum.max(0)).unwrap_or(usize::MAX)
+    }
+
+    /// Sets the number, in the child of a fork.
+    pub(super) fn set(&self, members: usize) {
+        self.0[0].add((members as u64).wrapping_sub(self.sum()));
+    }
+
+    fn sum(&self) -> u64 {
+        self.0
+            .iter()
+            .map(|part| part.get())
+            .fold(0, u64::wrapping_add)
     }
 
     #[inline]

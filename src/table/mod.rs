@@ -66,6 +66,7 @@
 mod bucket;
 mod buckets;
 mod error;
+mod fork;
 mod index;
 mod insert;
 mod lookup;
@@ -96,6 +97,7 @@ pub use self::node::TableNode;
 pub use self::remove::Drain;
 
 use self::buckets::Buckets;
+use self::fork::Whole;
 use self::index::CoreOf;
 use self::members::Members;
 use self::object::SlotOf;
@@ -157,7 +159,9 @@ pub struct Table<I: Index, H = RandomState> {
     id: u64,
     hasher: H,
     buckets: Buckets,
-    members: Members,
+    members: Arc<Members>,
+    /// What a fork finds the table by.
+    _whole: Arc<Whole>,
     slab: Arc<CoreOf<I>>,
     domain: I::Domain,
 }
@@ -182,11 +186,15 @@ impl<I: Index, H> Table<I, H> {
     /// As [`new`](Self::new).
     #[must_use]
     pub fn with_hasher(slab: &SlabOf<I>, buckets: usize, hasher: H) -> Self {
+        let (id, buckets) = (next_id(), Buckets::new(buckets));
+        let members = Arc::new(Members::new());
+        let whole = Whole::register(id, &buckets, &members);
         Self {
-            id: next_id(),
+            id,
             hasher,
-            buckets: Buckets::new(buckets),
-            members: Members::new(),
+            buckets,
+            members,
+            _whole: whole,
             slab: Arc::clone(slab.core()),
             domain: slab.domain().clone(),
         }

@@ -12,9 +12,10 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::sync::{Mutex, Weak, park_timeout, thread};
+use crate::sync::{Mutex, MutexGuard, Weak, park_timeout, thread};
 use crate::tuning::DRIVER_IDLE;
 
+use super::fork::{Forkable, Held};
 use super::{Snooze, discard};
 
 /// Something that a task waits for.
@@ -33,6 +34,27 @@ static DRIVER: Mutex<Driver> = Mutex::new(Driver {
     watched: Vec::new(),
     thread: None,
 });
+
+/// The driver, for a fork.
+pub(super) struct TheDriver;
+
+impl Forkable for TheDriver {
+    fn hold(&self) -> Box<dyn Held + '_> {
+        Box::new(HeldDriver(DRIVER.lock()))
+    }
+}
+
+struct HeldDriver(MutexGuard<'static, Driver>);
+
+impl Held for HeldDriver {
+    fn settle(&mut self, _: bool) {}
+
+    /// What the thread had taken is lost with it; so the rest is, too, and the next future starts another.
+    unsafe fn reset(&mut self) {
+        self.0.watched.clear();
+        self.0.thread = None;
+    }
+}
 
 /// Has the driver ask `watched` until it is done or has gone.
 ///

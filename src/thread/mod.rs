@@ -2,10 +2,11 @@
 //!
 //! A structure with per-thread parts keeps them in a [`Registry`]; a thread finds its own through [`local::find`].
 //! [`frame`] knows whether somebody's destructor or handler is running here, and [`Running`] lets other threads wait
-//! for it.
+//! for it. [`fork`] holds every structure of the process still while it forks.
 
 #[cfg(not(loom))]
 mod driver;
+mod fork;
 pub(crate) mod frame;
 pub(crate) mod local;
 mod panics;
@@ -16,10 +17,12 @@ mod snooze;
 
 #[cfg(not(loom))]
 pub(crate) use driver::{Watched, watch};
+pub use fork::ForkGuard;
+pub(crate) use fork::{Forkable, Held, register};
 pub(crate) use local::{Home, HomeRef};
 #[cfg(not(loom))]
 pub(crate) use panics::Payload;
-pub(crate) use panics::{Hook, Panics, discard};
+pub(crate) use panics::{HeldPanics, Hook, Panics, discard};
 pub use quiet::NoReclaim;
 pub(crate) use quiet::{is_quiet, may_run_foreign};
 pub(crate) use registry::{Node, Registry};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::counter::Shared;
-use crate::sync::{Arc, Mutex, panicking};
+use crate::sync::{Arc, Mutex, MutexGuard, panicking};
 use crate::tuning::PAYLOADS_DEEP;
 
 /// What a panic carries.
@@ -72,6 +72,14 @@ impl Panics {
         }
     }
 
+    /// Locks everything here, for a fork.
+    pub(crate) fn hold(&self) -> HeldPanics<'_> {
+        HeldPanics {
+            _hook: self.hook.lock(),
+            _first: self.first.lock(),
+        }
+    }
+
     /// Takes the kept payload.
     pub(crate) fn take(&self) -> Option<Payload> {
         self.first.lock().take()
@@ -89,6 +97,18 @@ impl Panics {
     /// Number of panics so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.get()
+    }
+}
+
+/// Panics in the hands of a thread that forks.
+pub(crate) struct HeldPanics<'a> {
+    _hook: MutexGuard<'a, Option<Hook>>,
+    _first: MutexGuard<'a, Option<Payload>>,
+}
+
+impl fmt::Debug for HeldPanics<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldPanics").finish_non_exhaustive()
     }
 }
 

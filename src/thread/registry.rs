@@ -29,6 +29,8 @@ use crate::prefetch::prefetch;
 use crate::sync::{AtomicPtr, AtomicU8, Relaxed, edge};
 use crate::tuning::WALK_AHEAD;
 
+use super::fork::{wait_after_publication, wait_for_fork};
+
 const FREE: u8 = 0;
 const USED: u8 = 1;
 const ORPHAN: u8 = 2;
@@ -129,12 +131,17 @@ impl<T> Registry<T> {
         make: impl FnOnce() -> T,
         usable: impl Fn(&T) -> bool,
     ) -> Option<&Node<T>> {
-        for node in self {
-            if node.try_claim(&usable) {
-                return Some(node);
+        loop {
+            for node in self {
+                if node.try_claim(&usable) {
+                    return Some(node);
+                }
+            }
+            // What a fork keeps is usable again afterwards.
+            if !wait_for_fork() {
+                return self.push(make());
             }
         }
-        self.push(make())
     }
 
     fn push(&self, value: T) -> Option<&Node<T>> {
@@ -164,11 +171,13 @@ impl<T> Registry<T> {
                 edge!(O11, Release),
                 edge!(O11, Acquire),
             ) {
-                // SAFETY: nodes live as long as the registry, which `&self` borrows.
-                Ok(_) => return Some(unsafe { &*node }),
+                Ok(_) => break,
                 Err(now) => head = now,
             }
         }
+        wait_after_publication();
+        // SAFETY: nodes live as long as the registry, which `&self` borrows.
+        Some(unsafe { &*node })
     }
 
     /// The node [`WALK_AHEAD`] steps before one that is to be pushed on `head`.

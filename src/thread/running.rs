@@ -48,6 +48,14 @@ impl Running {
         !self.0.load(Relaxed).is_multiple_of(2)
     }
 
+    /// Ends the mark of a thread that a fork has left behind, in the child, where nobody else uses it.
+    pub(crate) fn end_for_child(&self) {
+        // Relaxed: there is one thread.
+        let now = self.0.load(Relaxed);
+        // Relaxed: as above.
+        self.0.store(now.next_multiple_of(2), Relaxed);
+    }
+
     /// Whether anybody has work in hand under this mark. If not, what that work did is visible to the caller.
     pub(crate) fn is_busy(&self) -> bool {
         // Acquire: pairs with the Release in Mark::drop (O10).
