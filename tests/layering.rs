@@ -78,9 +78,6 @@ const SPELLED_OUT: &[&str] = &["sync/edge.rs"];
 /// Where fences are made, and so name no edge.
 const FENCES_THEMSELVES: &[&str] = &["fence/mod.rs", "fence/linux.rs", "fence/symmetric.rs"];
 
-/// Where orderings and fences don't name their edges in `edge!` yet.
-const NOT_YET_SITES: &[&str] = &["rcu/"];
-
 /// Where a number may be named: the tuning knobs, and the layouts of packed words.
 const CONSTANT_FILES: &[&str] = &[
     "tuning.rs",

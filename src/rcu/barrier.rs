@@ -23,7 +23,7 @@
 
 use crate::fence::{self, Revoked, Taken};
 use crate::reclaim::Stage;
-use crate::sync::{AcqRel, Arc, AtomicUsize, Release, thread};
+use crate::sync::{Arc, AtomicUsize, edge, thread};
 use crate::thread::{Node, Snooze, frame};
 use crate::tuning::DRAIN_ROUNDS;
 
@@ -149,7 +149,7 @@ impl Core {
             .map(|node| (node, node.value.own.backlog.revoke_waiting()))
             .collect();
         // Orders all the revocations before the looks at the owners (O3).
-        let heavy = fence::heavy();
+        let heavy = edge!(O3, fence::heavy());
         let mut hand = List::default();
         for (node, revoked) in revoked {
             let own = &node.value.own;
@@ -195,7 +195,7 @@ impl Core {
     pub(super) fn close(&self) {
         self.mark_closed();
         // Orders the mark before the walks (O28).
-        fence::heavy();
+        edge!(O28, fence::heavy());
         let mine = self.borrow_record();
         loop {
             let mark = mine.own.running.begin();
@@ -218,9 +218,9 @@ struct Announced<'a>(&'a AtomicUsize);
 impl<'a> Announced<'a> {
     fn new(barriers: &'a AtomicUsize) -> Self {
         // AcqRel: pairs with the Acquire in take_over (O27).
-        barriers.fetch_add(1, AcqRel);
+        barriers.fetch_add(1, edge!(O27, AcqRel));
         // Orders the count before the look at the marks (O27).
-        fence::full();
+        edge!(O27, fence::full());
         Self(barriers)
     }
 }
@@ -228,6 +228,6 @@ impl<'a> Announced<'a> {
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in take_over (O27); the barrier is through with the backlogs.
-        self.0.fetch_sub(1, Release);
+        self.0.fetch_sub(1, edge!(O27, Release));
     }
 }

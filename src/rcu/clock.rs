@@ -39,7 +39,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::counter::Shared;
 use crate::fence;
-use crate::sync::{AcqRel, Acquire, AtomicPtr, AtomicU64, Relaxed, Release, now};
+use crate::sync::{AtomicPtr, AtomicU64, Relaxed, edge, now};
 use crate::thread::{Node, Registry};
 use crate::tuning::PARK_AFTER;
 
@@ -96,31 +96,31 @@ impl Clock {
     #[inline]
     pub(super) fn epoch(&self) -> Epoch {
         // Acquire: pairs with the Release in advance (O22).
-        Epoch::from_bits(self.epoch.load(Acquire))
+        Epoch::from_bits(self.epoch.load(edge!(O22, Acquire)))
     }
 
     /// Takes a cookie for everything that this thread has unlinked.
     pub(super) fn cookie(&self) -> u64 {
         // Release: pairs with the Acquire half of the advance (O24); the unlink comes before the driver's fence. [C1]
-        Epoch::from_bits(self.epoch.fetch_add(0, Release)).number()
+        Epoch::from_bits(self.epoch.fetch_add(0, edge!(O24, Release))).number()
     }
 
     /// Whether a grace period has passed since `cookie` was taken.
     pub(super) fn has_elapsed(&self, cookie: u64) -> bool {
         // Acquire: pairs with the Release in complete (O25). [H1]
-        self.done.load(Acquire) > cookie
+        self.done.load(edge!(O25, Acquire)) > cookie
     }
 
     /// Number of grace periods completed.
     pub(super) fn periods(&self) -> u64 {
         // Acquire: pairs with the Release in complete (O25).
-        self.done.load(Acquire) - Epoch::FIRST.number()
+        self.done.load(edge!(O25, Acquire)) - Epoch::FIRST.number()
     }
 
     /// Whether a period is open that nobody has completed.
     pub(super) fn is_open(&self) -> bool {
         // Acquire: pairs with the Release in advance (O22).
-        let epoch = Epoch::from_bits(self.epoch.load(Acquire));
+        let epoch = Epoch::from_bits(self.epoch.load(edge!(O22, Acquire)));
         !self.has_elapsed(epoch.number() - 1)
     }
 
@@ -144,14 +144,14 @@ impl Clock {
             own.announce(self);
         }
         // Orders the advance of `E`, made or seen, before the scan, against the reader's fence (O20). [D4]
-        fence::full();
+        edge!(O20, fence::full());
         let mut attempt = self.scan(records, number, None);
         if attempt == Attempt::Unheard && self.is_late() {
             attempt = self.park(records, number);
         }
         if attempt == Attempt::Completed {
             // AcqRel: Release pairs with the Acquire in has_elapsed (O25); Acquire carries earlier completions on. [G1]
-            self.done.fetch_max(number, AcqRel);
+            self.done.fetch_max(number, edge!(O25, AcqRel));
         }
         attempt
     }
@@ -165,7 +165,7 @@ impl Clock {
     #[cold]
     fn park(&self, records: &Registry<Record>, number: u64) -> Attempt {
         // The driver's half of O26, after `E >= number` was made or seen. [P1]
-        let heavy = fence::heavy();
+        let heavy = edge!(O26, fence::heavy());
         self.heavies.add(1);
         if !heavy {
             self.set_fenced_for_good();
@@ -189,8 +189,8 @@ impl Clock {
     fn clear_fenced(&self) {
         // [M3]
         if self.epoch().is_fenced() {
-            // AcqRel: as in set_fenced. [M4]
-            self.epoch.fetch_and(!Epoch::FENCED, AcqRel);
+            // AcqRel: as in set_fenced (O22, O24). [M4]
+            self.epoch.fetch_and(!Epoch::FENCED, edge!(O22 O24, AcqRel));
         }
     }
 
@@ -198,14 +198,14 @@ impl Clock {
         // [M1]
         if !self.epoch().is_fenced() {
             // AcqRel: `E` changes by read-modify-writes only, each of which hands on the earlier ones (O22, O24). [M2]
-            self.epoch.fetch_or(Epoch::FENCED, AcqRel);
+            self.epoch.fetch_or(Epoch::FENCED, edge!(O22 O24, AcqRel));
         }
     }
 
     /// Whether the reader that held the last scan up is still inside. Giving up early is always right.
     fn is_still_held_up(&self, number: u64) -> bool {
         // Acquire: pairs with the Release in scan (O30); the record is there.
-        let record = self.held_up_by.load(Acquire);
+        let record = self.held_up_by.load(edge!(O30, Acquire));
         // SAFETY: null, or a record of this domain, which lives as long as the clock.
         unsafe { record.as_ref() }.is_some_and(|record| {
             let word = record.observe();
@@ -235,9 +235,12 @@ impl Clock {
             let next = epoch.next();
             // AcqRel: Acquire pairs with the Release in cookie (O24), Release with the Acquire in epoch (O22). [D3]
             // Relaxed on failure: the loads that follow are the ones that count.
-            let opened = self
-                .epoch
-                .compare_exchange(epoch.bits(), next.bits(), AcqRel, Relaxed);
+            let opened = self.epoch.compare_exchange(
+                epoch.bits(),
+                next.bits(),
+                edge!(O24 O22, AcqRel),
+                Relaxed,
+            );
             if opened.is_ok() {
                 let now = now();
                 // Relaxed: a hint about time; a stale one makes a driver park a little early.
@@ -265,7 +268,7 @@ impl Clock {
                 if !word.is_idle() {
                     // Release: pairs with the Acquire in is_still_held_up (O30).
                     self.held_up_by
-                        .store(ptr::from_ref(record).cast_mut(), Release);
+                        .store(ptr::from_ref(record).cast_mut(), edge!(O30, Release));
                     return Attempt::Inside;
                 }
                 if parks.is_none() && park_abandoned(node) {

@@ -13,7 +13,7 @@ use crate::counter::Shared;
 use crate::fence::{self, Section};
 use crate::reclaim::Stage;
 use crate::sync::{
-    Acquire, Arc, AtomicBool, AtomicU64, AtomicUsize, GLOBAL_ID, Mutex, Relaxed, Release, Weak, now,
+    Arc, AtomicBool, AtomicU64, AtomicUsize, GLOBAL_ID, Mutex, Relaxed, Weak, edge, now,
 };
 use crate::thread::{Home, HomeRef, Node, Panics, Registry, local};
 use crate::tuning::{BATCH_SHARE, LIMIT_BYTES, LIMIT_OBJECTS, MAX_DELAY, POLL_INTERVAL_NANOS};
@@ -108,12 +108,12 @@ impl Core {
 
     pub(super) fn is_closed(&self) -> bool {
         // Acquire: pairs with the Release in mark_closed (O28); a closing thread has nothing more to collect from us.
-        self.closed.load(Acquire)
+        self.closed.load(edge!(O28, Acquire))
     }
 
     pub(super) fn mark_closed(&self) {
         // Release: pairs with the Acquire in is_closed (O28).
-        self.closed.store(true, Release);
+        self.closed.store(true, edge!(O28, Release));
     }
 
     /// The owner, unless the domain is the global one.

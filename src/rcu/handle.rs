@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ptr::NonNull;
 
 use crate::reclaim::{Polled, ReadSection, Stage};
-use crate::sync::{Acquire, Arc, AtomicPtr, Weak};
+use crate::sync::{Arc, AtomicPtr, Weak, edge};
 use crate::thread::NoReclaim;
 
 use super::cookie::GracePeriod;
@@ -263,8 +263,8 @@ macro_rules! read_section {
 
             #[inline]
             fn protect_load<T>(_: &Guard<'_, $handle>, source: &AtomicPtr<T>) -> *mut T {
-                // Acquire: pairs with the Release by which the pointer was published; the guard protects from here on.
-                source.load(Acquire)
+                // Acquire: pairs with the Release by which the pointer was published (O80); the guard protects from here on.
+                source.load(edge!(O80, Acquire))
             }
 
             unsafe fn retire_raw(

@@ -39,8 +39,8 @@ use crossbeam_utils::CachePadded;
 use crate::counter::Local;
 use crate::fence::{self, Biased};
 use crate::sync::{
-    AcqRel, Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Relaxed,
-    Release, ThreadHandle, this_thread,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Relaxed, ThreadHandle, edge,
+    this_thread,
 };
 use crate::thread::{Registry, Running, local};
 use crate::tuning::{BATCH, FIRST_BATCH};
@@ -166,9 +166,10 @@ impl Record {
             return self.enter_cold(clock, word);
         }
         // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before. [E2]
-        self.word.store(word.nested_once().bits(), Release);
+        self.word
+            .store(word.nested_once().bits(), edge!(O21, Release));
         // The reader's half of O26. [E3]
-        fence::compiler();
+        edge!(O26, fence::compiler());
         let epoch = clock.epoch(); // [E4]
         if !word.is_current(epoch) {
             self.enter_fenced(epoch);
@@ -187,9 +188,10 @@ impl Record {
     #[cold]
     fn enter_fenced(&self, epoch: Epoch) {
         // Release: pairs with the Acquire in observe (O21); an earlier guard's reads come before. [E6]
-        self.word.store(Word::entered(epoch).bits(), Release);
+        self.word
+            .store(Word::entered(epoch).bits(), edge!(O21, Release));
         // Orders the store with all of the guard's reads against the driver's fence (O20). [E7]
-        fence::full();
+        edge!(O20, fence::full());
     }
 
     /// Moves the owner's only guard to the present epoch; false if there are more. Only the owner may call it (I1).
@@ -208,10 +210,12 @@ impl Record {
     pub(super) fn enter_owned(&self, clock: &Clock) {
         // [W1]
         // Release: pairs with the Acquire in observe (O21); what the guard read so far comes before. [W2]
-        self.word
-            .store(Word::entered_owned(clock.epoch()).bits(), Release);
+        self.word.store(
+            Word::entered_owned(clock.epoch()).bits(),
+            edge!(O21, Release),
+        );
         // Orders the store with all of the guard's reads against the driver's fence (O20). [W3]
-        fence::full();
+        edge!(O20, fence::full());
     }
 
     /// Moves the owned guard that has this record to the present; only who has that exclusively may call it.
@@ -236,10 +240,12 @@ impl Record {
         while let Some(announced) = word.announced(clock.epoch()) {
             // AcqRel: Release pairs with the Acquire in observe (O21). A plain store could undo a driver's parking. [A3]
             // Relaxed on failure: the loop looks again.
-            match self
-                .word
-                .compare_exchange(word.bits(), announced.bits(), AcqRel, Relaxed)
-            {
+            match self.word.compare_exchange(
+                word.bits(),
+                announced.bits(),
+                edge!(O21, AcqRel),
+                Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(_) => word = self.own_word(), // [A1]
             }
@@ -261,7 +267,12 @@ impl Record {
         // AcqRel: Release hands on to later drivers that trust the parked word; Acquire pairs with the owner's last
         // Release (O21). Relaxed on failure: the driver looks again. [P2]
         self.word
-            .compare_exchange(seen.bits(), seen.parked().bits(), AcqRel, Relaxed)
+            .compare_exchange(
+                seen.bits(),
+                seen.parked().bits(),
+                edge!(O21, AcqRel),
+                Relaxed,
+            )
             .is_ok()
     }
 
@@ -271,7 +282,7 @@ impl Record {
         let word = self.own_word(); // [N1]
         debug_assert!(!word.is_idle());
         // Release: pairs with the Acquire in observe (O21). Nothing new is protected, so no fence. [N2]
-        self.word.store(word.nested().bits(), Release);
+        self.word.store(word.nested().bits(), edge!(O21, Release));
     }
 
     /// Leaves one guard; only the owner may call it (I1).
@@ -280,7 +291,7 @@ impl Record {
         let word = self.own_word(); // [L1]
         debug_assert!(!word.is_idle());
         // Release: pairs with the Acquire in observe (O21); the guard's reads come before. [L2]
-        self.word.store(word.left().bits(), Release);
+        self.word.store(word.left().bits(), edge!(O21, Release));
     }
 
     /// Counts a retired object; only the owner may call it.
@@ -313,7 +324,7 @@ impl Record {
     /// The word as a driver sees it.
     pub(super) fn observe(&self) -> Word {
         // Acquire: pairs with the Release in enter, nest and leave (O21).
-        Word::from_bits(self.word.load(Acquire))
+        Word::from_bits(self.word.load(edge!(O21, Acquire)))
     }
 
     #[inline]
@@ -394,12 +405,12 @@ impl Record {
         // Relaxed: the owner's own count.
         let left = self.readers.load(Relaxed) - 1;
         // Release: pairs with the Acquire in is_unused (O23).
-        self.readers.store(left, Release);
+        self.readers.store(left, edge!(O23, Release));
     }
 
     /// Whether neither a guard nor a reader uses the record (I2).
     pub(super) fn is_unused(&self) -> bool {
         // Acquire: pairs with the Release in remove_reader (O23). Readers first, see I2. [K2]
-        self.readers.load(Acquire) == 0 && self.observe().is_idle()
+        self.readers.load(edge!(O23, Acquire)) == 0 && self.observe().is_idle()
     }
 }

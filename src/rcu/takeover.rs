@@ -6,7 +6,7 @@
 //!   moves batches sees the barrier and lets them lie, or the barrier waits until they have been moved.
 
 use crate::fence::{self, Taken};
-use crate::sync::{Acquire, Relaxed, now};
+use crate::sync::{Relaxed, edge, now};
 
 use super::backlog::Backlog;
 use super::batch::List;
@@ -31,9 +31,9 @@ impl Core {
     pub(super) fn take_over(&self, owner: Owner<'_>, oldest: u64) {
         let _mark = owner.own.running.begin();
         // Orders the mark before the look at the barriers (O27). Full, since a heavy fence may be refused.
-        fence::full();
+        edge!(O27, fence::full());
         // Acquire: pairs with the barrier's read-modify-write (O27).
-        if self.barriers.load(Acquire) != 0 {
+        if self.barriers.load(edge!(O27, Acquire)) != 0 {
             return;
         }
         let revoked: Vec<_> = self
@@ -47,7 +47,7 @@ impl Core {
             return;
         }
         // Orders all the revocations before the looks at the owners (O3).
-        let heavy = fence::heavy();
+        let heavy = edge!(O3, fence::heavy());
         let mut found = List::default();
         for (own, revoked) in revoked {
             if let Ok(taken) = revoked.try_take(heavy) {

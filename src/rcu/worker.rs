@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::sync::{Acquire, Arc, AtomicBool, Release, now, park_timeout, thread};
+use crate::sync::{Arc, AtomicBool, edge, now, park_timeout, thread};
 
 use super::core::Core;
 use super::limit::nanos;
@@ -41,7 +41,7 @@ impl Worker {
         let builder = thread::Builder::new().name(self.name.clone());
         self.thread = Some(builder.spawn(move || {
             // Acquire: pairs with the Release in stop (O29).
-            while !stopped.load(Acquire) {
+            while !stopped.load(edge!(O29, Acquire)) {
                 park_timeout(inner.config.max_delay);
                 inner.tick();
             }
@@ -52,7 +52,7 @@ impl Worker {
     /// Ends the thread, and waits for it if told so, but not for itself.
     pub(super) fn stop(self, wait: bool) {
         // Release: pairs with the Acquire in the thread's loop (O29).
-        self.stop.store(true, Release);
+        self.stop.store(true, edge!(O29, Release));
         let Some(thread) = self.thread else { return };
         thread.thread().unpark();
         if wait && thread.thread().id() != thread::current().id() {
