@@ -259,7 +259,7 @@ fn o49_whoever_finds_another_one_building_gets_a_slot() {
 fn o49_nobody_takes_a_slab_for_full_that_is_being_filled() {
     model(|| {
         // What stands for the depot: a search of it without any fence.
-        let (growth, slots) = (Arc::new(Growth::new(1)), Arc::new(AtomicU64::new(0)));
+        let (growth, slots) = (Arc::new(Growth::new(1, None)), Arc::new(AtomicU64::new(0)));
         let builder = {
             let (growth, slots) = (Arc::clone(&growth), Arc::clone(&slots));
             thread::spawn(move || {

@@ -104,9 +104,9 @@ mod loom_models {
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
-    #[test]
-    fn o10_waiter_sees_what_was_in_another_threads_hand() {
-        loom::model(|| {
+    /// One of two threads takes a job; the other one asks about it by `ask`, and looks at what it did if that is true.
+    fn beside_a_worker(ask: fn(&Running) -> bool) {
+        loom::model(move || {
             let shared = Arc::new((Running::new(), Mutex::new(true), UnsafeCell::new(0_u32)));
             let other = Arc::clone(&shared);
             let worker = loom::thread::spawn(move || {
@@ -119,12 +119,24 @@ mod loom_models {
                 drop(mark);
             });
             let (running, job, done) = &*shared;
-            if !std::mem::take(&mut *job.lock()) {
-                running.wait();
+            if !std::mem::take(&mut *job.lock()) && ask(running) {
                 // SAFETY: the other thread took the job, and its mark has ended; loom checks.
                 done.with(|done| assert_eq!(unsafe { *done }, 1));
             }
             worker.join().expect("no panic");
         });
+    }
+
+    #[test]
+    fn o10_waiter_sees_what_was_in_another_threads_hand() {
+        beside_a_worker(|running| {
+            running.wait();
+            true
+        });
+    }
+
+    #[test]
+    fn o10_whoever_sees_nothing_in_hand_sees_what_was_done() {
+        beside_a_worker(|running| !running.is_busy());
     }
 }
