@@ -90,8 +90,9 @@ pub use rcu::{
 pub use rcu::{BarrierFuture, Elapsed};
 pub use root::*;
 pub use slab::{
-    AfterGrace, Blank, Budget, Candidate, Debug as SlabDebug, Immediate, InsertError, Key, Link,
-    Policy, Ref, ReserveError, Slab, SlabBuilder, SlabStats, Vacant,
+    AfterGrace, BadGenerations, Blank, Budget, Candidate, Cursor, Debug as SlabDebug, Generations,
+    Immediate, InsertError, Key, Link, Policy, Ref, Released, ReserveError, Restore, Slab,
+    SlabBuilder, SlabStats, Vacant,
 };
 pub use table::{DuplicateVacant, Table, TableInsertError, TableNode};
 pub use thread::{ForkGuard, NoReclaim};

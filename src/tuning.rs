@@ -127,6 +127,27 @@ pub(crate) const DIRECTORY_FIRST: usize = 1;
 /// Segments of a slab's directory: more pages than there are addresses for.
 pub(crate) const DIRECTORY_SEGMENTS: usize = 32;
 
+/// Slots that a walk over a slab looks at inside one guard.
+pub(crate) const SCAN_CHUNK: usize = 256;
+
+/// Indices that a slab's ids must leave room for above the first: more than there is memory for slots.
+pub(crate) const ID_ROOM: u64 = 1 << 48;
+
+/// Most tag bits of a key.
+pub(crate) const TAG_BITS_MAX: u32 = 8;
+
+/// First bytes of exported generations.
+pub(crate) const GENERATIONS_MAGIC: [u8; 4] = *b"GPG\x01";
+
+/// Bytes per exported generation, which has 40 bits.
+pub(crate) const GENERATION_BYTES: usize = 5;
+
+/// FNV-1a's first sum.
+pub(crate) const CHECKSUM_BEGIN: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a's multiplier.
+pub(crate) const CHECKSUM_STEP: u64 = 0x0000_0100_0000_01b3;
+
 /// What a line of `/proc/slabinfo` counts pages in, in bytes.
 pub(crate) const SLABINFO_PAGE: usize = 4096;
 

@@ -13,6 +13,8 @@ use super::blank::Blank;
 use super::budget::Budget;
 use super::core::{Constructor, Core, OnFree, Plan};
 use super::debug::Debug;
+use super::generations::Generations;
+use super::ids::IdChoice;
 use super::policy::{Immediate, Part, Policy};
 
 /// Sets up a [`Slab`].
@@ -29,6 +31,7 @@ pub struct SlabBuilder<
     budget: Option<Budget>,
     debug: Option<Debug>,
     on_free: Option<OnFree<S>>,
+    ids: IdChoice,
     value: std::marker::PhantomData<fn(V, P)>,
 }
 
@@ -41,6 +44,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
             budget: None,
             debug: None,
             on_free: None,
+            ids: IdChoice::default(),
             value: std::marker::PhantomData,
         }
     }
@@ -72,6 +76,54 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
         self
     }
 
+    /// Chooses the id of the first slot; else it is 0.
+    pub fn first_index(mut self, first_index: u64) -> Self {
+        self.ids.first_index = first_index;
+        self
+    }
+
+    /// Reserves the first `n` ids for [`insert_at`](Slab::insert_at): nobody gets them otherwise. At most a page of them.
+    ///
+    /// They count as part of `max_objects` from the start.
+    pub fn reserve_ids(mut self, n: usize) -> Self {
+        self.ids.reserved = n;
+        self
+    }
+
+    /// Puts `tag` into the uppermost `bits` bits of each key's index. A key with another tag matches nothing.
+    ///
+    /// So the keys of several slabs can be told apart: at most 8 bits, none by default.
+    ///
+    /// ```
+    /// use graceperiod::{Immediate, Ref, Slab};
+    /// let files: Slab<(), u8, Immediate> = Slab::builder().tag(1, 0).build(|_| ());
+    /// let sockets: Slab<(), u8, Immediate> = Slab::builder().tag(1, 1).build(|_| ());
+    /// let (file, socket) = (files.insert(1), sockets.insert(2));
+    /// assert_eq!(Ref::key(&socket).index() >> 63, 1);
+    /// assert!(files.get(Ref::key(&socket)).is_none());
+    /// assert!(sockets.get(Ref::key(&file)).is_none());
+    /// ```
+    pub fn tag(mut self, bits: u32, tag: u64) -> Self {
+        (self.ids.tag_bits, self.ids.tag) = (bits, tag);
+        self
+    }
+
+    /// Chooses the generation that the first incarnations come after; else it is 0.
+    ///
+    /// A process that can't [export](Slab::generations) when it ends may begin each time above all that it may have used
+    /// before. There are 2^40 - 1 generations.
+    pub fn generation_base(mut self, base: u64) -> Self {
+        self.ids.generation_base = base;
+        self
+    }
+
+    /// Begins after the generations of an earlier slab: none of the keys that it had given out when they were
+    /// [exported](Slab::generations) names anything in this one, but for what is [restored](Slab::restore).
+    pub fn generations(mut self, earlier: Generations) -> Self {
+        self.ids.generations = Some(earlier);
+        self
+    }
+
     /// Makes the slab share a bound with others.
     pub fn budget(mut self, budget: &Budget) -> Self {
         self.budget = Some(budget.clone());
@@ -99,8 +151,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
     ///
     /// # Panics
     ///
-    /// If the slab is to be in a domain of its own and [`domain`](Self::domain) wasn't called, or if the environment asks
-    /// for a [debug mode](enum@Debug) that there isn't.
+    /// If the slab is to be in a domain of its own and [`domain`](Self::domain) wasn't called, if the environment asks for a
+    /// [debug mode](enum@Debug) that there isn't, or if the choice of ids can't be had.
     pub fn build(
         self,
         constructor: impl Fn(&Blank<'_, S, V, P, D>) -> S + Send + Sync + 'static,
@@ -136,6 +188,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> SlabBuilder<S, V, P, D> {
             debug: self.debug.or_else(Debug::from_environment),
             constructor,
             on_free: self.on_free,
+            ids: self.ids,
         };
         let core = Core::new(domain.inner(), plan);
         Slab { core, domain }

@@ -57,6 +57,15 @@ pub struct Candidate<
 }
 
 impl<'g, S: Part, V: Part, P: Policy<D>, D: ReadSection> Candidate<'g, S, V, P, D> {
+    /// The slot, which the guard keeps.
+    pub(super) fn slot(&self) -> SlotPtr<S, V, P, D> {
+        self.slot
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Looks at a slot; `None` unless it is alive.
     ///
     /// # Safety

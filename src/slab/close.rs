@@ -4,7 +4,8 @@
 //!
 //! Closing waits for no reader and no owner. Every slot comes home to its page, one way or the other: free ones here,
 //! dead ones after their grace period, the rest whenever their last reference goes. The page that has all of its slots
-//! back is retired, and drops its count of the core.
+//! back is retired, and drops its count of the core. What the slab owns itself is given up right afterwards
+//! ([`keep`](super::keep)).
 
 use std::ptr::NonNull;
 

@@ -30,7 +30,9 @@ use super::cache::{Cache, Counts};
 use super::debug::Debug;
 use super::depot::Depot;
 use super::directory::Directory;
+use super::generations::Floors;
 use super::grow::Growth;
+use super::ids::{IdChoice, Ids};
 use super::page::Page;
 use super::policy::{Part, Policy};
 use super::waiting::Dead;
@@ -58,6 +60,7 @@ pub(super) struct Plan<
     pub(super) debug: Option<Debug>,
     pub(super) constructor: Constructor<S, V, P, D>,
     pub(super) on_free: Option<OnFree<S>>,
+    pub(super) ids: IdChoice,
 }
 
 /// The shared part of a slab.
@@ -70,6 +73,9 @@ pub(crate) struct Core<
     pub(super) id: u64,
     pub(super) inner: D::Inner,
     pub(super) closed: AtomicBool,
+    /// Whether the slab has ever owned an incarnation.
+    pub(super) owning: AtomicBool,
+    pub(super) ids: Ids,
     pub(super) constructor: Constructor<S, V, P, D>,
     pub(super) on_free: Option<OnFree<S>>,
     pub(super) name: String,
@@ -84,18 +90,23 @@ pub(crate) struct Core<
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     pub(super) fn new(inner: D::Inner, plan: Plan<S, V, P, D>) -> Arc<Self> {
+        let ids = plan.ids.check(Page::<S, V, P, D>::SLOTS, plan.max_objects);
+        let floors = Floors::new::<S, V, P, D>(&ids, plan.ids);
+        let (reserved, withheld) = (ids.reserved, usize::from(ids.reserved > 0));
         let core = Arc::new(Self {
             id: next_id(),
             inner,
             closed: AtomicBool::new(false),
+            owning: AtomicBool::new(false),
+            ids,
             constructor: plan.constructor,
             on_free: plan.on_free,
             name: plan.name.unwrap_or_else(|| type_name::<V>().to_owned()),
             debug: plan.debug,
-            directory: Directory::new(),
+            directory: Directory::new(floors, withheld),
             caches: Registry::new(),
             depot: Depot::new(plan.debug),
-            growth: Growth::new(plan.max_objects, plan.budget),
+            growth: Growth::new(plan.max_objects, plan.budget, reserved),
             strays: Counts::default(),
         });
         let this: std::sync::Weak<Self> = Arc::downgrade(&core);

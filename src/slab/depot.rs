@@ -21,6 +21,7 @@ use crate::tuning::{MAGAZINE, QUARANTINE};
 use super::chain::{Chain, List, Stack};
 use super::debug::Debug;
 use super::policy::{Part, Policy};
+use super::slot::SlotPtr;
 use super::waiting::{Arrivals, Dead, Queue};
 
 /// The shared part of the free lists.
@@ -35,6 +36,8 @@ pub(super) struct Depot<
     clean: Stack<S, V, P, D>,
     /// Slots that have had their last generation.
     exhausted: Stack<S, V, P, D>,
+    /// Slots with reserved ids.
+    reserved: Stack<S, V, P, D>,
     /// Dead magazines with a cookie.
     dead: Arrivals<S, V, P, D>,
     debug: Option<Debug>,
@@ -68,6 +71,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Depot<S, V, P, D> {
         Self {
             clean: Stack::new(),
             exhausted: Stack::new(),
+            reserved: Stack::new(),
             dead: Arrivals::new(),
             debug,
             stores: Mutex::new(Stores {
@@ -100,6 +104,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Depot<S, V, P, D> {
     /// Puts exhausted slots aside for good; hands them back if the slab has closed.
     pub(super) fn park(&self, chain: Chain<S, V, P, D>) -> Result<(), Chain<S, V, P, D>> {
         self.exhausted.push(chain)
+    }
+
+    /// Adds slots with reserved ids; hands them back if the slab has closed.
+    pub(super) fn set_aside(&self, chain: Chain<S, V, P, D>) -> Result<(), Chain<S, V, P, D>> {
+        self.reserved.push(chain)
     }
 
     /// Adds dead slots; hands them back if the slab has closed.
@@ -215,6 +224,24 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
         self.depot.exhausted.take()
     }
 
+    /// Takes a slot with a reserved id, if it is free.
+    pub(super) fn take_reserved(&mut self, wanted: SlotPtr<S, V, P, D>) -> bool {
+        let mut others = Chain::EMPTY;
+        let mut found = false;
+        for slot in self.depot.reserved.take() {
+            if slot == wanted {
+                found = true;
+            } else {
+                // SAFETY: the list owned the slot.
+                unsafe { others.push(slot) };
+            }
+        }
+        // Closing takes the lock that is held here.
+        let refused = !others.is_empty() && self.depot.reserved.push(others).is_err();
+        debug_assert!(!refused, "the slab closed under the lock");
+        found
+    }
+
     /// Adds clean slots.
     pub(super) fn put(&mut self, chain: Chain<S, V, P, D>) {
         self.stores.clean.put(chain);
@@ -232,7 +259,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
     }
 
     /// Lets nothing in any more, and takes all free slots. What waits stays, for [`take_waiting`](Self::take_waiting).
-    pub(super) fn close(&mut self) -> [List<S, V, P, D>; 4] {
+    pub(super) fn close(&mut self) -> [List<S, V, P, D>; 5] {
         self.stores.closed = true;
         let stores = &mut *self.stores;
         stores.waiting.receive_last(&self.depot.dead);
@@ -241,6 +268,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Open<'_, S, V, P, D> {
             stores.quarantine.take_all().into_list(),
             self.depot.clean.close(),
             self.depot.exhausted.close(),
+            self.depot.reserved.close(),
         ]
     }
 

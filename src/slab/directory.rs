@@ -19,11 +19,15 @@
 //!   page's header and its slots.
 //! - O44: a new segment (Release compare-exchange) -> [`Directory::line`] (Acquire): its lines.
 
+use std::collections::TryReserveError;
 use std::fmt;
 use std::ptr::{self, NonNull};
 
 use crate::sync::{AtomicPtr, Mutex, MutexGuard, Relaxed, edge};
 use crate::tuning::{DIRECTORY_FIRST, DIRECTORY_SEGMENTS};
+
+use super::generations::Floors;
+use super::state::LAST_GENERATION;
 
 /// Maps numbers to pages of type `T`.
 pub(super) struct Directory<T> {
@@ -37,6 +41,25 @@ pub(super) struct Numbers {
     /// Generation that the next page begins with, for every number that was ever given out.
     begin: Vec<u64>,
     free: Vec<usize>,
+    /// The same for those that weren't.
+    floors: Floors,
+}
+
+impl Numbers {
+    /// Makes room for all numbers below `len`.
+    fn try_reserve(&mut self, len: usize) -> Result<(), TryReserveError> {
+        self.begin
+            .try_reserve(len.saturating_sub(self.begin.len()))?;
+        self.free.try_reserve(len.saturating_sub(self.free.len()))
+    }
+
+    /// Adds the next number, which has room.
+    fn add(&mut self) -> (usize, u64) {
+        let number = self.begin.len();
+        let begin = self.floors.of(number);
+        self.begin.push(begin);
+        (number, begin)
+    }
 }
 
 /// There is no memory for another line.
@@ -44,10 +67,18 @@ pub(super) struct Numbers {
 pub(super) struct NoLine;
 
 impl<T> Directory<T> {
-    pub(super) fn new() -> Self {
+    /// The first `withheld` numbers are never given out.
+    pub(super) fn new(floors: Floors, withheld: usize) -> Self {
+        let mut numbers = Numbers {
+            floors,
+            ..Numbers::default()
+        };
+        for _ in 0..withheld {
+            numbers.add();
+        }
         Self {
             segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-            numbers: Mutex::new(Numbers::default()),
+            numbers: Mutex::new(numbers),
         }
     }
 
@@ -57,20 +88,63 @@ impl<T> Directory<T> {
         if let Some(number) = numbers.free.pop() {
             return Ok((number, numbers.begin[number]));
         }
-        let number = numbers.begin.len();
-        numbers.begin.try_reserve(1).map_err(|_| NoLine)?;
-        // I3: nothing is free at this point, so this makes room for every number including the new one.
-        numbers.free.try_reserve(number + 1).map_err(|_| NoLine)?;
+        loop {
+            let number = numbers.begin.len();
+            // I3: room for every number including the new one.
+            numbers.try_reserve(number + 1).map_err(|_| NoLine)?;
+            // The one before may have been withheld so far.
+            self.grow(number.saturating_sub(1))?;
+            self.grow(number)?;
+            let (number, begin) = numbers.add();
+            if begin < LAST_GENERATION {
+                return Ok((number, begin));
+            }
+        }
+    }
+
+    /// Takes this number, and returns the generation that its slots begin with; `None` if somebody has it, or if it is
+    /// never used again.
+    pub(super) fn take_number_at(&self, number: usize) -> Result<Option<u64>, NoLine> {
+        let mut numbers = self.numbers.lock();
+        // I3.
+        let len = number.checked_add(1).ok_or(NoLine)?;
+        numbers.try_reserve(len).map_err(|_| NoLine)?;
+        while numbers.begin.len() < len {
+            self.grow(numbers.begin.len().saturating_sub(1))?;
+            self.grow(numbers.begin.len())?;
+            let (added, begin) = numbers.add();
+            if begin < LAST_GENERATION {
+                numbers.free.push(added);
+            }
+        }
+        let Some(at) = numbers.free.iter().rposition(|&free| free == number) else {
+            return Ok(None);
+        };
+        // Keeps the order in which the others are given out.
+        numbers.free.remove(at);
+        Ok(Some(numbers.begin[number]))
+    }
+
+    /// The generation that the page of a withheld number begins with, which has a line from now on.
+    pub(super) fn open_withheld(&self, number: usize) -> Result<u64, NoLine> {
+        let numbers = self.numbers.lock();
         self.grow(number)?;
-        numbers.begin.push(0);
-        Ok((number, 0))
+        Ok(numbers.begin[number])
+    }
+
+    /// The generation that the next page begins with, of every number that may ever have had a page, and of those behind.
+    pub(super) fn floors(&self) -> (u64, Vec<u64>) {
+        let numbers = self.numbers.lock();
+        let rest = (numbers.begin.len()..numbers.floors.len()).map(|n| numbers.floors.of(n));
+        let all = numbers.begin.iter().copied().chain(rest);
+        (numbers.floors.beyond(), all.collect())
     }
 
     /// Puts a number back; its next page's slots begin with `begin`. `None`: it is never used again.
     pub(super) fn put_number(&self, number: usize, begin: Option<u64>) {
         let mut numbers = self.numbers.lock();
-        if let Some(begin) = begin {
-            numbers.begin[number] = begin;
+        numbers.begin[number] = begin.unwrap_or(LAST_GENERATION);
+        if begin.is_some() {
             numbers.free.push(number);
         }
     }
@@ -116,7 +190,7 @@ impl<T> Directory<T> {
         Some(unsafe { &*line })
     }
 
-    /// Makes sure that the number has a line. Called under the lock.
+    /// Makes sure that the number has a line, as all before it have. Called under the lock.
     fn grow(&self, number: usize) -> Result<(), NoLine> {
         let (segment, _) = place(number).ok_or(NoLine)?;
         let place = self.segments.get(segment).ok_or(NoLine)?;
@@ -189,7 +263,7 @@ mod tests {
 
     #[test]
     fn numbers_come_back_with_their_generation() {
-        let directory = Directory::<u8>::new();
+        let directory = Directory::<u8>::new(Floors::default(), 0);
         let taken: Vec<_> = (0..1_000)
             .map(|_| directory.take_number().expect("memory").0)
             .collect();
@@ -202,7 +276,7 @@ mod tests {
 
     #[test]
     fn withdrawn_and_unknown_pages_are_not_found() {
-        let directory = Directory::<u8>::new();
+        let directory = Directory::<u8>::new(Floors::default(), 0);
         let (number, _) = directory.take_number().expect("memory");
         directory.publish(number, NonNull::dangling());
         // Relaxed: this thread's own stores.

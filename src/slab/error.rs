@@ -21,6 +21,16 @@ pub enum ReserveError {
         /// What was asked for, in bytes.
         bytes: usize,
     },
+    /// The id, or the key that was to be restored, has an owner.
+    Taken {
+        /// The id.
+        index: u64,
+    },
+    /// The id isn't one of those that are given out on request, or is no slot's.
+    NotReserved {
+        /// The id.
+        index: u64,
+    },
     /// The constructor of the stable part failed.
     Constructor(Box<dyn Error + Send + Sync>),
     /// The constructor of the stable part panicked with this.
@@ -49,6 +59,10 @@ impl fmt::Display for ReserveError {
             Self::OverBudget => write!(f, "the budget that the slab shares is used up"),
             Self::OutOfMemory { bytes } => {
                 write!(f, "no memory for {bytes} bytes of the slab")
+            }
+            Self::Taken { index } => write!(f, "the id {index} is taken"),
+            Self::NotReserved { index } => {
+                write!(f, "the id {index} isn't given out on request")
             }
             Self::Constructor(error) => write!(f, "the slab's constructor failed: {error}"),
             Self::Panicked(payload) => match message(&**payload) {

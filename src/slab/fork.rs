@@ -6,7 +6,7 @@
 
 use crate::fence::Kept;
 use crate::reclaim::ReadSection;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, Relaxed};
 use crate::thread::{Forkable, Held, Node};
 
 use super::cache::{Cache, Magazines};
@@ -73,7 +73,11 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Held for HeldSlab<'_, S, V,
         }
         // SAFETY: (1) of the trait.
         let (pages, slots) = unsafe { self.core.count_pages() };
-        self.core.growth.recount(pages, slots);
+        let line = self.core.directory.line(0);
+        // Relaxed: there is one thread.
+        let is_there = line.is_some_and(|line| !line.load(Relaxed).is_null());
+        let claimed = self.core.ids.settle_page(is_there);
+        self.core.growth.recount(pages, slots + claimed);
     }
 }
 

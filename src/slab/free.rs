@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use crate::reclaim::ReadSection;
-use crate::sync::now;
+use crate::sync::{NOBODY, now};
 use crate::thread::NoReclaim;
 use crate::thread::frame::{self, Job};
 use crate::thread::local;
@@ -100,8 +100,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     pub(super) unsafe fn give_back(slot: SlotPtr<S, V, P, D>, died: bool) {
         // SAFETY: (1): a slot that isn't given up keeps its page.
         let core = unsafe { Page::core_of(slot) };
-        // SAFETY: (1): likewise the core.
-        if let Some(node) = local::find(unsafe { core.as_ref() }.id) {
+        // SAFETY: (1), as above.
+        if let Some(node) = local::find(unsafe { Page::local_id(slot) }) {
             if died {
                 // SAFETY: found under the slab's identity.
                 unsafe { Self::cache_of(node) }.counts.died.add(1);
@@ -156,10 +156,16 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     unsafe fn give_back_slow(slot: SlotPtr<S, V, P, D>, died: bool) {
         // SAFETY: the caller hasn't given the slot up yet.
         let core = unsafe { Page::hold_core(slot) };
-        // Whoever had a cache has counted already.
-        let (found, cache) = (core.find_cache().is_some(), core.cache());
+        // Whoever has found a cache has counted already.
+        // SAFETY: as above.
+        let found = unsafe { Page::local_id(slot) } != NOBODY && core.find_cache().is_some();
+        let cache = core.cache();
         if died && !found {
             core.count(cache, |c| &c.died, |c| &c.died, 1);
+        }
+        // SAFETY: the caller gives the slot up.
+        if unsafe { core.give_back_special(slot) } {
+            return;
         }
         // SAFETY: the caller gives the slot up; `core` has a count.
         let keep = |node| unsafe { Self::keep(NonNull::from(&*core), node, slot) };
@@ -210,8 +216,8 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
         before_reuse();
         // SAFETY: (1): a slot that isn't given up keeps its page.
         let core = unsafe { Page::core_of(slot) };
-        // SAFETY: (1): likewise the core.
-        if let Some(node) = local::find(unsafe { core.as_ref() }.id) {
+        // SAFETY: (1), as above.
+        if let Some(node) = local::find(unsafe { Page::local_id(slot) }) {
             // SAFETY: found under the slab's identity.
             unsafe { Self::cache_of(node) }.counts.died.add(1);
             // SAFETY: (1); from here on the thread's own count keeps the core (`core` I1).
@@ -303,10 +309,16 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     unsafe fn bury_slow(slot: SlotPtr<S, V, P, D>) {
         // SAFETY: the caller hasn't given the slot up yet.
         let core = unsafe { Page::hold_core(slot) };
-        // Whoever had a cache has counted already.
-        let (found, cache) = (core.find_cache().is_some(), core.cache());
+        // Whoever has found a cache has counted already.
+        // SAFETY: as above.
+        let found = unsafe { Page::local_id(slot) } != NOBODY && core.find_cache().is_some();
+        let cache = core.cache();
         if !found {
             core.count(cache, |c| &c.died, |c| &c.died, 1);
+        }
+        // SAFETY: the caller gives the slot up.
+        if unsafe { core.bury_special(slot) } {
+            return;
         }
         // SAFETY: the caller gives the slot up; `core` has a count.
         let bury_in = |node| unsafe { Self::bury_in(NonNull::from(&*core), node, slot) };

@@ -21,6 +21,7 @@ use super::budget::Budget;
 use super::chain::Chain;
 use super::core::Core;
 use super::error::ReserveError;
+use super::kind::Kind;
 use super::page::Page;
 use super::policy::{Part, Policy};
 use super::slot::SlotPtr;
@@ -48,11 +49,12 @@ impl Drop for Building<'_> {
 }
 
 impl Growth {
-    pub(super) fn new(max_objects: usize, budget: Option<Budget>) -> Self {
+    /// `claimed` slots are part of the capacity before their page is built.
+    pub(super) fn new(max_objects: usize, budget: Option<Budget>, claimed: usize) -> Self {
         Self {
             max_objects,
             budget,
-            capacity: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(claimed),
             pages: AtomicUsize::new(0),
             building: AtomicUsize::new(0),
             begun: AtomicUsize::new(0),
@@ -123,7 +125,7 @@ impl Growth {
         }
     }
 
-    fn give_back(&self, slots: usize) {
+    pub(super) fn give_back(&self, slots: usize) {
         // Relaxed: as a read-modify-write it passes on what claims released (O49).
         self.capacity.fetch_sub(slots, Relaxed);
     }
@@ -135,13 +137,11 @@ impl Growth {
     }
 
     /// Pays the budget for a page with at most `wanted` slots, whose capacity is claimed; returns how many it may have.
-    fn pay(&self, wanted: usize, bytes: usize) -> usize {
+    pub(super) fn pay(&self, wanted: usize, bytes: usize) -> usize {
         let Some(budget) = &self.budget else {
             return wanted;
         };
-        let granted = budget.claim(wanted, bytes);
-        self.give_back(wanted - granted);
-        granted
+        budget.claim(wanted, bytes)
     }
 
     /// Takes back what was paid for a page.
@@ -162,12 +162,7 @@ impl Growth {
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// Builds a page; returns one of its slots and adds the others to the free ones.
     pub(super) fn grow(self: &Arc<Self>) -> Result<SlotPtr<S, V, P, D>, ReserveError> {
-        assert!(
-            !frame::is_open_for(self.id),
-            "graceperiod: the constructor of slab `{}` reserves from the slab that it builds for; \
-             link slots after they are published instead",
-            self.name,
-        );
+        self.refuse_inside_constructor();
         // What the constructor drops may reserve, too: not before this page is there.
         frame::shelter(|| self.claim_and_build())
     }
@@ -190,6 +185,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
             return Err(full);
         }
         let slots = self.growth.pay(wanted, bytes);
+        self.growth.give_back(wanted - slots);
         if slots == 0 {
             return Err(ReserveError::OverBudget);
         }
@@ -209,13 +205,39 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
                 .map_err(|_| ReserveError::OutOfMemory {
                     bytes: Page::<S, V, P, D>::BYTES,
                 })?;
-        let page = match Page::build(self, number, slots, generation) {
-            Ok(page) => page,
+        let mut chain = match self.add_page(number, slots, generation, Kind::Plain) {
+            Ok(chain) => chain,
             Err(error) => {
                 self.directory.put_number(number, Some(generation));
                 return Err(error);
             }
         };
+        let first = chain.pop().expect("at least one slot was claimed");
+        if let Err(chain) = self.depot.give_new(chain) {
+            // A slab that closes has no user handle to reserve through; a table may still hold its core.
+            Self::bring_home(chain);
+        }
+        Ok(first)
+    }
+
+    pub(super) fn refuse_inside_constructor(&self) {
+        assert!(
+            !frame::is_open_for(self.id),
+            "graceperiod: the constructor of slab `{}` reserves from the slab that it builds for; \
+             link slots after they are published instead",
+            self.name,
+        );
+    }
+
+    /// Builds a page, lets it be found and returns its slots; the caller has claimed the capacity.
+    pub(super) fn add_page(
+        self: &Arc<Self>,
+        number: usize,
+        slots: usize,
+        generation: u64,
+        kind: Kind,
+    ) -> Result<Chain<S, V, P, D>, ReserveError> {
+        let page = Page::build(self, number, slots, generation, kind)?;
         let mut chain = Chain::EMPTY;
         for slot in (0..slots).rev() {
             // SAFETY: the page was just built, and can't leave before its slots are given away.
@@ -226,14 +248,9 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
                 unsafe { chain.push(slot) };
             }
         }
-        let first = chain.pop().expect("at least one slot was claimed");
         self.directory.publish(number, page);
         // Relaxed: a figure for people.
         self.growth.pages.fetch_add(1, Relaxed);
-        if let Err(chain) = self.depot.give_new(chain) {
-            // A slab that closes has no user handle to reserve through; a table may still hold its core.
-            Self::bring_home(chain);
-        }
-        Ok(first)
+        Ok(chain)
     }
 }

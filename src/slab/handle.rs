@@ -113,6 +113,17 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
         unsafe { self.publish_written() }
     }
 
+    /// As [`publish`](Self::publish), for the slab, which mustn't close meanwhile.
+    pub(super) fn publish_kept(self, value: V) -> Key {
+        let key = self.key();
+        // SAFETY: the slot is this handle's, and clean.
+        unsafe { Slot::write_value(self.slot, value) };
+        let slot = self.count();
+        // SAFETY: the slot was this handle's, and holds a value now.
+        unsafe { Slot::state(slot) }.publish_kept();
+        key
+    }
+
     /// Lets the incarnation be found.
     ///
     /// # Safety
@@ -120,6 +131,16 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
     /// 1. The value is written.
     #[inline]
     pub(super) unsafe fn publish_written(self) -> Ref<S, V, P, D> {
+        let slot = self.count();
+        // SAFETY: an owned slot keeps its page; (1).
+        unsafe { Slot::state(slot) }.publish();
+        // SAFETY: the count of 1 is this reference's.
+        unsafe { Ref::from_slot(slot) }
+    }
+
+    /// Counts an incarnation, and gives the slot away.
+    #[inline]
+    fn count(self) -> SlotPtr<S, V, P, D> {
         let slot = ManuallyDrop::new(self).slot;
         // SAFETY: an owned slot keeps its page and the core; a published one likewise, through the count.
         let core = unsafe { Page::borrow_core(slot) };
@@ -129,10 +150,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Vacant<S, V, P, D> {
             |counts| &counts.published,
             1,
         );
-        // SAFETY: as above.
-        unsafe { Slot::state(slot) }.publish();
-        // SAFETY: the count of 1 is this reference's.
-        unsafe { Ref::from_slot(slot) }
+        slot
     }
 }
 

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 /// Names one incarnation of one slot, for ever: a stale key never matches again.
 ///
-/// Two 64-bit words, as FUSE's node id and generation. A key says nothing about which slab it belongs to; asked of
-/// another one it may happen to match.
+/// Two 64-bit words, as FUSE's node id and generation. Without a [tag](super::SlabBuilder::tag) a key says nothing about
+/// which slab it belongs to; asked of another one it may happen to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     index: u64,
@@ -13,7 +13,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the slot's index. Another incarnation of the slot has the same.
+    /// Returns the slot's index, with the slab's [tag](super::SlabBuilder::tag). Another incarnation of the slot has the
+    /// same.
     #[must_use]
     pub const fn index(self) -> u64 {
         self.index

@@ -13,7 +13,7 @@ use crate::reclaim::{Polled, ReadSection, Stage};
 use crate::sync::{AtomicPtr, AtomicU64, Relaxed, UnsafeCell, Weak, edge};
 
 use super::grow::Growth;
-use super::{AfterGrace, Immediate, Key, Policy, Ref, Slab};
+use super::{AfterGrace, Immediate, Key, Policy, Ref, Released, Slab};
 
 /// A domain whose grace periods are over at once: right only where no reader outlives a page or a value.
 #[derive(Clone, Debug)]
@@ -338,5 +338,165 @@ fn o51_load_never_answers_with_an_incarnation_that_the_link_never_owned() {
             assert_eq!(found.key().generation(), 1);
         }
         drop(other.join().expect("no panic"));
+    });
+}
+
+#[test]
+fn o53_last_of_the_bulk_has_every_use_behind_it() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(1, || ()));
+        let value = slab.insert(Watched::new(1));
+        let key = Ref::key(&value);
+        Ref::retain(&value, 1);
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || {
+                assert_eq!(value.get(), 1);
+                // The bulk's from now on, or one of those that it has already.
+                Ref::retain(&value, 1);
+                drop(value);
+                slab.release(key, 1)
+            })
+        };
+        let mine = slab.release(key, 1);
+        let others = other.join().expect("no panic");
+        assert_ne!(others, Released::Unknown);
+        let lasts = [mine, others].map(|r| usize::from(r == Released::Last));
+        // Once, or twice if the bulk was empty in between.
+        assert!(lasts[0] + lasts[1] >= 1);
+        assert!(slab.is_empty());
+    });
+}
+
+/// The thread that begins the bulk touches the state word no more; only the bulk's word tells that it has been there.
+#[test]
+fn o53_bulk_is_over_before_the_free_list_writes_its_link() {
+    model(|| {
+        let slab = Arc::new(slab::<_, u64, Immediate>(1, || ()));
+        let value = slab.insert(1);
+        let key = Ref::key(&value);
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || slab.retain(key, 2))
+        };
+        let released = slab.release(key, 2);
+        drop(value);
+        let retained = other.join().expect("no panic");
+        let is_left = retained && released == Released::Unknown;
+        assert_eq!(slab.len(), usize::from(is_left));
+    });
+}
+
+/// Two requests for an object whose slot goes to the next one meanwhile: the count's place is the free list's link.
+#[test]
+fn o53_bulk_of_one_life_never_meets_the_free_list_or_the_next_life() {
+    model(|| {
+        let slab = Arc::new(slab::<_, u64, Immediate>(1, || ()));
+        let value = slab.insert(1);
+        let key = Ref::key(&value);
+        Ref::retain(&value, 1);
+        drop(value);
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || slab.retain(key, 1))
+        };
+        let released = slab.release(key, 1);
+        let next = slab.try_insert(2).ok();
+        let retained = other.join().expect("no panic");
+        assert_ne!(released, Released::Unknown);
+        match &next {
+            Some(next) => assert_eq!(slab.retained(Ref::key(next)), 0),
+            None => assert!(retained),
+        }
+        assert_eq!(slab.retained(key), u64::from(retained));
+    });
+}
+
+type Owned = Tested<Counted, Watched>;
+
+/// The page goes only if the value does.
+fn closing_takes_what_is_given_to_the_slab(give: fn(Ref<Counted, Watched, Immediate, Still>)) {
+    model(move || {
+        let drops = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let each = std::sync::Arc::clone(&drops);
+        let slab: Owned = slab(1, move || Counted(std::sync::Arc::clone(&each)));
+        let value = slab.insert(Watched::new(1));
+        let other = thread::spawn(move || give(value));
+        drop(slab);
+        other.join().expect("no panic");
+        // Relaxed: all is over.
+        assert_eq!(drops.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn o54_closing_takes_what_is_kept() {
+    closing_takes_what_is_given_to_the_slab(|value| {
+        Ref::keep(value);
+    });
+}
+
+#[test]
+fn o54_closing_takes_what_is_retained() {
+    closing_takes_what_is_given_to_the_slab(|value| Ref::retain(&value, 1));
+}
+
+#[test]
+fn o40_what_is_published_for_the_slab_is_whole() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(1, || ()));
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || slab.insert_kept(Watched::new(8)))
+        };
+        let key = Key::from_raw(0, 1).expect("a generation");
+        // Again and again: loom doesn't come back to a load that another thread's load hides.
+        let value = loop {
+            if let Some(value) = slab.remove(key) {
+                break value;
+            }
+            thread::yield_now();
+        };
+        assert_eq!(value.get(), 8);
+        assert_eq!(other.join().expect("no panic"), key);
+    });
+}
+
+#[test]
+fn o52_of_two_removers_one_drops_the_value() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(1, || ()));
+        let key = slab.insert_kept(Watched::new(1));
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || slab.remove(key).map(|value| value.get()))
+        };
+        let mine = slab.remove(key).map(|value| value.get());
+        let others = other.join().expect("no panic");
+        assert_eq!(mine.xor(others), Some(1));
+        assert!(slab.is_empty());
+    });
+}
+
+#[test]
+fn o55_whoever_asks_for_a_reserved_id_finds_its_page_built() {
+    model(|| {
+        let slab: Arc<Tested<Watched, Watched>> = Arc::new(
+            Slab::builder()
+                .domain(&Still)
+                .max_objects(2)
+                .reserve_ids(2)
+                .build(|_| Watched::new(7)),
+        );
+        let ask = |slab: &Tested<Watched, Watched>, index| {
+            let value = slab.insert_at(index, Watched::new(index)).expect("free");
+            assert_eq!((Ref::stable(&value).get(), value.get()), (7, index));
+        };
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || ask(&slab, 0))
+        };
+        ask(&slab, 1);
+        other.join().expect("no panic");
     });
 }

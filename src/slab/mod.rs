@@ -8,12 +8,15 @@
 //!
 //! - Owner: [`reserve`](Slab::reserve), write what is to be found into the stable part, [`publish`](Vacant::publish).
 //!   Dropping the last [`Ref`] ends the incarnation.
+//! - Or the slab owns it: [`keep`](Ref::keep) and [`remove`](Slab::remove), [`retain`](Slab::retain) and
+//!   [`release`](Slab::release).
 //! - Reader: find a [`Candidate`] inside a guard, check its identity, [`try_get`](Candidate::try_get) and check again;
 //!   or [`read`](Candidate::read), which counts nothing.
 
 mod blank;
 mod budget;
 mod builder;
+mod bulk;
 mod cache;
 mod candidate;
 mod chain;
@@ -25,9 +28,13 @@ mod directory;
 mod error;
 mod fork;
 mod free;
+mod generations;
 mod grow;
 mod handle;
+mod ids;
+mod keep;
 mod key;
+mod kind;
 mod limit;
 mod link;
 #[cfg(all(test, loom))]
@@ -38,6 +45,8 @@ mod policy;
 #[cfg(doctest)]
 mod refused;
 mod reserve;
+mod restore;
+mod scan;
 mod settle;
 mod shrink;
 mod slot;
@@ -58,13 +67,17 @@ use crate::sync::Arc;
 pub use self::blank::Blank;
 pub use self::budget::Budget;
 pub use self::builder::SlabBuilder;
+pub use self::bulk::Released;
 pub use self::candidate::Candidate;
 pub use self::debug::Debug;
 pub use self::error::{InsertError, ReserveError};
+pub use self::generations::{BadGenerations, Generations};
 pub use self::handle::{Ref, Vacant};
 pub use self::key::Key;
 pub use self::link::Link;
 pub use self::policy::{AfterGrace, Immediate, Part, Policy};
+pub use self::restore::Restore;
+pub use self::scan::Cursor;
 pub use self::stats::SlabStats;
 
 pub(crate) use self::core::Core;
@@ -77,7 +90,8 @@ const OTHER_GUARD: &str = "graceperiod: this guard belongs to another domain tha
 
 /// A slab of slots with a stable part `S` and values `V`.
 ///
-/// The user handle: dropping it closes the slab, which waits for nobody. References that are still out stay valid; each
+/// The user handle: dropping it closes the slab, which waits for nobody. What the slab owns itself
+/// ([kept](Ref::keep), or [retained](Self::retain) in bulk) goes with it. References that are still out stay valid; each
 /// page goes when the last of them has.
 ///
 /// Values are shared among threads, so they must be `Send + Sync`:
@@ -188,15 +202,21 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Slab<S, V, P, D> {
         guard: &'g D::Guard<'_>,
         key: Key,
     ) -> Option<Candidate<'g, S, V, P, D>> {
+        let slot = self.locate(guard, key.index())?;
+        // SAFETY: found inside the guard, in the directory, which a page leaves before it is retired.
+        unsafe { Candidate::see_as(slot, key.generation(), guard) }
+    }
+
+    /// The slot of an index, which the guard keeps.
+    #[inline]
+    fn locate(&self, guard: &D::Guard<'_>, index: u64) -> Option<SlotPtr<S, V, P, D>> {
         assert!(D::admits(&self.core.inner, guard), "{OTHER_GUARD}");
-        let (number, slot) = Page::<S, V, P, D>::locate(key.index())?;
+        let (number, slot) = Page::<S, V, P, D>::locate(self.core.ids.local(index))?;
         // At least Acquire: pairs with the Release in Directory::publish (O43).
         let page = D::protect_load(guard, self.core.directory.line(number)?);
         let page = std::ptr::NonNull::new(page)?;
         // SAFETY: the guard keeps the page, which leaves the directory before it is retired.
-        let slot = unsafe { Page::built_slot(page, slot) }?;
-        // SAFETY: as above.
-        unsafe { Candidate::see_as(slot, key.generation(), guard) }
+        unsafe { Page::built_slot(page, slot) }
     }
 
     /// Returns an empty link for references to this slab's slots.
@@ -261,6 +281,9 @@ fn refuse(error: ReserveError) -> ! {
                 "graceperiod: {error}; raise `max_objects`, drop references, or use `try_reserve`"
             )
         }
+        error @ (ReserveError::Taken { .. } | ReserveError::NotReserved { .. }) => {
+            panic!("graceperiod: {error}")
+        }
         error @ ReserveError::OverBudget => {
             panic!("graceperiod: {error}; raise it, drop references, or use `try_reserve`")
         }
@@ -275,6 +298,7 @@ impl<S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<D>, D: ReadSe
 {
     fn drop(&mut self) {
         self.core.close();
+        self.disown();
     }
 }
 

@@ -22,15 +22,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use crate::reclaim::ReadSection;
-use crate::sync::{Arc, AtomicUsize, UnsafeCell, edge};
+use crate::sync::{Arc, AtomicUsize, NOBODY, UnsafeCell, edge};
 use crate::thread::{NoReclaim, frame};
 use crate::tuning::{PAGE_BYTES, PAGE_SLOTS_MAX, PAGE_SLOTS_MIN};
 
 use super::blank::Blank;
 use super::core::Core;
 use super::error::ReserveError;
+use super::kind::Kind;
 use super::map;
 use super::policy::{Part, Policy};
+use super::shrink::Shrink;
 use super::slot::{Slot, SlotPtr};
 
 /// Pointer to a page.
@@ -46,31 +48,17 @@ pub(crate) struct Page<
 > {
     core: NonNull<Core<S, V, P, D>>,
     number: usize,
+    /// Under what the slots' way back finds the thread's cache: the slab's identity, or 0 for the long way.
+    local_id: u64,
+    /// Index of the first slot.
+    first_index: u64,
+    kind: Kind,
     /// Never written again; a cell only so that loom sees who looks at it too early.
     built: UnsafeCell<usize>,
     /// Slots that have come home after the slab closed.
     returned: AtomicUsize,
     /// Written by a shrink, under the depot's lock.
     shrink: UnsafeCell<Shrink>,
-}
-
-/// What a shrink notes about a page.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shrink {
-    /// Free slots found so far.
-    pub(super) free: usize,
-    /// Whether the page is among those that leave.
-    pub(super) leaves: bool,
-    /// The next of those that leave.
-    pub(super) next: Option<NonNull<()>>,
-}
-
-impl Shrink {
-    pub(super) const NONE: Self = Self {
-        free: 0,
-        leaves: false,
-        next: None,
-    };
 }
 
 /// Where the slots begin.
@@ -104,7 +92,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
     };
 
     /// Bits of an index that tell the slot; those above tell the page.
-    const SLOT_BITS: u32 = usize::BITS - (Self::SLOTS - 1).leading_zeros();
+    pub(super) const SLOT_BITS: u32 = usize::BITS - (Self::SLOTS - 1).leading_zeros();
 
     /// Page number and slot of an index; what is out of range has none.
     #[inline]
@@ -175,9 +163,30 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
     pub(super) unsafe fn index_of(slot: SlotPtr<S, V, P, D>) -> u64 {
         let page = Self::of(slot);
         // SAFETY: (1).
-        let number = unsafe { Self::number(page) };
+        let first = unsafe { (*page.as_ptr()).first_index };
         let offset = slot.addr().get() - page.addr().get() - Self::FIRST;
-        Self::index(number, offset / size_of::<Slot<S, V, P, D>>())
+        first + (offset / size_of::<Slot<S, V, P, D>>()) as u64
+    }
+
+    /// Under what a slot's way back finds the thread's cache.
+    ///
+    /// # Safety
+    ///
+    /// 1. The slot's page isn't unmapped.
+    #[inline]
+    pub(super) unsafe fn local_id(slot: SlotPtr<S, V, P, D>) -> u64 {
+        // SAFETY: (1); the header is never written after it was built, but for its cells.
+        unsafe { (*Self::of(slot).as_ptr()).local_id }
+    }
+
+    /// What becomes of a slot when it is free.
+    ///
+    /// # Safety
+    ///
+    /// 1. The slot's page isn't unmapped.
+    pub(super) unsafe fn kind(slot: SlotPtr<S, V, P, D>) -> Kind {
+        // SAFETY: (1); as above.
+        unsafe { (*Self::of(slot).as_ptr()).kind }
     }
 
     /// The slot of a number below [`SLOTS`](Self::SLOTS).
@@ -262,6 +271,7 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
         number: usize,
         slots: usize,
         generation: u64,
+        kind: Kind,
     ) -> Result<PagePtr<S, V, P, D>, ReserveError> {
         let out_of_memory = ReserveError::OutOfMemory { bytes: Self::BYTES };
         let page = map::map(Self::BYTES).ok_or(out_of_memory)?.cast::<Self>();
@@ -270,7 +280,14 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
             built: 0,
             core,
         };
-        let filled = catch_unwind(AssertUnwindSafe(|| site.fill(number, slots, generation)));
+        let local_id = match kind {
+            Kind::Plain => core.id,
+            Kind::Reserved { .. } | Kind::Restored { .. } => NOBODY,
+        };
+        let first_index = core.ids.first() + Self::index(number, 0);
+        let filled = catch_unwind(AssertUnwindSafe(|| {
+            site.fill(first_index, slots, generation)
+        }));
         match filled {
             Err(payload) => return Err(ReserveError::Panicked(payload)),
             Ok(Err(error)) => return Err(ReserveError::Constructor(error)),
@@ -282,6 +299,9 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Page<S, V, P, D> {
             // SAFETY: `Arc::into_raw` never returns null.
             core: unsafe { NonNull::new_unchecked(core) },
             number,
+            local_id,
+            first_index,
+            kind,
             built: UnsafeCell::new(slots),
             returned: AtomicUsize::new(0),
             shrink: UnsafeCell::new(Shrink::NONE),
@@ -377,9 +397,9 @@ struct Site<'a, S: Send + Sync + 'static, V: Send + Sync + 'static, P: Policy<D>
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Site<'_, S, V, P, D> {
-    fn fill(&mut self, number: usize, slots: usize, generation: u64) -> Result<(), Failure> {
+    fn fill(&mut self, first_index: u64, slots: usize, generation: u64) -> Result<(), Failure> {
         for slot in 0..slots {
-            let index = Page::<S, V, P, D>::index(number, slot);
+            let index = first_index + slot as u64;
             let blank = Blank::new(index, &self.core.inner);
             let stable = frame::run(self.core.id, || (self.core.constructor)(&blank))?;
             // SAFETY: the site's page is mapped.

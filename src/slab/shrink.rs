@@ -14,11 +14,30 @@ use crate::thread::{Snooze, may_run_foreign};
 
 use super::chain::{Chain, List};
 use super::core::Core;
-use super::page::{Page, PagePtr, Shrink};
+use super::page::{Page, PagePtr};
 use super::policy::{Part, Policy};
 
 use super::slot::Slot;
 use super::state::LAST_GENERATION;
+
+/// What a shrink notes about a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shrink {
+    /// Free slots found so far.
+    pub(super) free: usize,
+    /// Whether the page is among those that leave.
+    pub(super) leaves: bool,
+    /// The next of those that leave.
+    pub(super) next: Option<NonNull<()>>,
+}
+
+impl Shrink {
+    pub(super) const NONE: Self = Self {
+        free: 0,
+        leaves: false,
+        next: None,
+    };
+}
 
 impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Core<S, V, P, D> {
     /// Gives back every page that has only free slots; returns their number.

@@ -9,14 +9,19 @@
 //! - I3: link and stamp belong to whoever owns the slot: the list that it is in, or the thread that holds it. The value
 //!   is written and dropped by that owner, and read by whoever has a reference or, under
 //!   [`AfterGrace`](super::AfterGrace), saw it alive inside a guard.
+//! - I4: the link's place holds the [bulk](super::bulk) while the slot is alive; only who has a counted reference looks at
+//!   it then, and the owner writes the link again when all those have gone.
 
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 
 use crate::reclaim::ReadSection;
+#[cfg(any(loom, not(target_pointer_width = "64")))]
+use crate::sync::AtomicU64;
 use crate::sync::UnsafeCell;
 use crate::tuning::POISON;
 
+use super::bulk::Bulk;
 use super::policy::{Part, Policy};
 use super::state::StateWord;
 
@@ -34,6 +39,9 @@ pub(crate) struct Slot<
     state: StateWord,
     link: UnsafeCell<*mut Self>,
     stamp: UnsafeCell<P::Stamp>,
+    /// Where the link's place has no 64 bits, or loom has to see both.
+    #[cfg(any(loom, not(target_pointer_width = "64")))]
+    bulk: AtomicU64,
     stable: S,
     value: UnsafeCell<MaybeUninit<V>>,
 }
@@ -63,6 +71,13 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Slot<S, V, P, D> {
         unsafe { link.write(UnsafeCell::new(ptr::null_mut())) };
         // SAFETY: (1).
         unsafe { stamp.write(UnsafeCell::new(P::BLANK)) };
+        #[cfg(any(loom, not(target_pointer_width = "64")))]
+        {
+            // SAFETY: as above.
+            let bulk = unsafe { &raw mut (*slot).bulk };
+            // SAFETY: (1).
+            unsafe { bulk.write(AtomicU64::new(0)) };
+        }
         // SAFETY: (1).
         unsafe { place.write(stable) };
         // SAFETY: (1).
@@ -188,6 +203,36 @@ impl<S: Part, V: Part, P: Policy<D>, D: ReadSection> Slot<S, V, P, D> {
         let cell = unsafe { &(*slot.as_ptr()).value };
         // SAFETY: (1): nobody else reaches the value.
         cell.with_mut(|place| unsafe { place.cast::<V>().drop_in_place() });
+    }
+
+    /// Returns the bulk, which has the link's place while the slot is alive.
+    ///
+    /// # Safety
+    ///
+    /// 1. The caller has a counted reference during `'a`.
+    #[inline]
+    pub(super) unsafe fn bulk<'a>(slot: SlotPtr<S, V, P, D>) -> Bulk<'a> {
+        // SAFETY: (1): a counted slot keeps its page.
+        let link = unsafe { &(*slot.as_ptr()).link };
+        #[cfg(not(any(loom, not(target_pointer_width = "64"))))]
+        {
+            const {
+                assert!(
+                    align_of::<Self>() > 1,
+                    "the bulk's mark is a bit of a slot's address"
+                )
+            };
+            let word = link.with_mut(|link| link.cast::<u64>());
+            // SAFETY: (1): nobody but those with a reference reaches the word, and they only through this function.
+            Bulk::new(unsafe { crate::sync::AtomicU64::from_ptr(word) })
+        }
+        #[cfg(any(loom, not(target_pointer_width = "64")))]
+        {
+            // Nobody may be writing the link: loom checks that.
+            link.with(|_| ());
+            // SAFETY: (1), as above.
+            Bulk::new(unsafe { &(*slot.as_ptr()).bulk })
+        }
     }
 
     /// Overwrites the place of the value.

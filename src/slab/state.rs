@@ -2,22 +2,31 @@
 //!
 //! | bits | field | meaning |
 //! |---|---|---|
-//! | 0 to 23 | count | references; 0: nobody may take one |
+//! | 0 to 22 | count | references; 0: nobody may take one |
+//! | 23 | kept | the slab owns one of the references |
 //! | 24 to 63 | generation | number of the present or last incarnation; 0: none yet |
 //!
 //! | state | meaning | next | who moves it |
 //! |---|---|---|---|
 //! | (g, 0) | free, waiting, or reserved; keys of g and below are stale | (g + 1, 1) | the [`Vacant`](super::Vacant)'s owner: publish |
+//! | | | (g + 1, kept, 1) | the owner: publish for the slab |
 //! | | | (g + 1, 0) | the `Vacant`'s owner: abandon, since its key may be known |
+//! | | | (g', 0) | the owner, after or before the life of a restored key (see [`restore`](super::restore)) |
 //! | (g, n), n > 0 | alive | (g, n + 1) | who has a reference (clone), or saw generation g (try-get) |
 //! | | | (g, n - 1) | who has a reference; at 0 that thread owns the slot |
+//! | | | (g, kept, n) | who has a reference: keep, which gives that reference to the slab |
+//! | (g, kept, n), n > 0 | alive, one reference is the slab's | (g, kept, n + 1) | as without the bit |
+//! | | | (g, kept, n - 1), n > 1 | as without the bit |
+//! | | | (g, n) | who saw generation g: remove, which takes the slab's reference over |
 //! | (last, 0) | exhausted | none | the slot is parked |
 //!
 //! # Invariants
 //!
 //! - I1: fields don't carry: a count aborts the process at half its range, an exhausted slot is never reserved.
 //! - I2: the generation never falls, also not across pages that come and go under one number (see
-//!   [`directory`](super::directory)).
+//!   [`directory`](super::directory)), but for a restored key's, once, before the slot's first life.
+//! - I3: kept implies a count above 0, since one reference is the slab's: only a remove clears the bit, so the count can't
+//!   reach 0 before it. Who takes the count to 0 therefore needn't look at it, and a free slot never has it.
 //!
 //! # Orderings
 //!
@@ -26,6 +35,8 @@
 //!   continue the release sequence.
 //! - O41: [`release`](StateWord::release) (the Release half) -> the last one's Acquire half, also of
 //!   [`release_if_last`](StateWord::release_if_last): every use of the value happens before its drop.
+//! - O52: [`keep`](StateWord::keep) (Release) -> [`remove`](StateWord::remove) (Acquire): whoever takes the slab's
+//!   reference over may be the last, and has every use by its former owner behind him.
 //! - O42: [`before_reuse`] (a Release fence) -> [`still_is`](StateWord::still_is) (an Acquire fence): who read something
 //!   of a later life in the stable part sees that the earlier one is over.
 
@@ -33,14 +44,20 @@ use std::fmt;
 
 use crate::sync::{Acquire, AtomicU64, Relaxed, Release, edge, fence};
 
-const COUNT_BITS: u32 = 24;
+const COUNT_BITS: u32 = 23;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// The bit that says that one reference is the slab's.
+const KEPT: u64 = 1 << COUNT_BITS;
+
+/// Where the generation begins.
+const GENERATION: u32 = COUNT_BITS + 1;
 
 /// Half the count's range: whoever gets here leaks references.
 const COUNT_LIMIT: u64 = 1 << (COUNT_BITS - 1);
 
 /// The last generation; a slot that has had it is exhausted.
-pub(super) const LAST_GENERATION: u64 = (1 << (u64::BITS - COUNT_BITS)) - 1;
+pub(super) const LAST_GENERATION: u64 = (1 << (u64::BITS - GENERATION)) - 1;
 
 /// A value of the state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,11 +65,11 @@ pub(super) struct State(u64);
 
 impl State {
     const fn new(generation: u64, count: u64) -> Self {
-        Self(generation << COUNT_BITS | count)
+        Self(generation << GENERATION | count)
     }
 
     pub(super) const fn generation(self) -> u64 {
-        self.0 >> COUNT_BITS
+        self.0 >> GENERATION
     }
 
     pub(super) const fn count(self) -> u64 {
@@ -61,6 +78,10 @@ impl State {
 
     pub(super) const fn is_alive(self) -> bool {
         self.count() != 0
+    }
+
+    pub(super) const fn is_kept(self) -> bool {
+        self.0 & KEPT != 0
     }
 
     const fn is_alive_as(self, generation: u64) -> bool {
@@ -106,6 +127,43 @@ impl StateWord {
         self.0.store(next.0, edge!(O40 O51, Release));
     }
 
+    /// As [`publish`](Self::publish), with the one reference being the slab's.
+    #[inline]
+    pub(super) fn publish_kept(&self) {
+        let next = State::new(self.own().generation() + 1, KEPT | 1);
+        // Release: pairs with the Acquire in see, try_get and remove (O40), and with that of a link's load (O51).
+        self.0.store(next.0, edge!(O40 O51, Release));
+    }
+
+    /// Gives the caller's reference to the slab; false, and nothing happens, if the slab has one.
+    #[inline]
+    pub(super) fn keep(&self) -> bool {
+        // Release: pairs with the Acquire in remove (O52).
+        !State(self.0.fetch_or(KEPT, edge!(O52, Release))).is_kept()
+    }
+
+    /// Takes the slab's reference to the incarnation `generation` over, if there is one.
+    #[inline]
+    pub(super) fn remove(&self, generation: u64) -> bool {
+        // Relaxed: only a guess; the compare-exchange decides.
+        let mut now = State(self.0.load(Relaxed));
+        // A dead one isn't kept (I3).
+        while now.is_kept() && now.generation() == generation {
+            // Acquire: pairs with the Release in keep (O52), and with that in publish_kept (O40).
+            // Relaxed on failure: the value is only a guess again.
+            match self.0.compare_exchange_weak(
+                now.0,
+                now.0 & !KEPT,
+                edge!(O40 O52, Acquire),
+                Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(changed) => now = State(changed),
+            }
+        }
+        false
+    }
+
     /// Uses up the next generation without an incarnation. Only the slot's owner may call it.
     pub(super) fn abandon(&self) {
         let next = State::new(self.own().generation() + 1, 0);
@@ -119,7 +177,9 @@ impl StateWord {
         // Relaxed: only a guess; the compare-exchange decides.
         let mut now = State(self.0.load(Relaxed));
         while now.is_alive_as(generation) {
-            let next = State::new(generation, checked(now.count()) + 1);
+            checked(now.count());
+            // The other fields stay as they are (I1).
+            let next = State(now.0 + 1);
             // Acquire: pairs with the Release in publish (O40).
             // Relaxed on failure: the value is only a guess again.
             match self
@@ -174,9 +234,9 @@ impl StateWord {
         self.own().generation() == LAST_GENERATION
     }
 
-    #[cfg(all(test, not(loom)))]
+    /// Lets the next incarnation be `generation + 1`. Only the slot's owner may call it, while nobody has a reference.
     pub(super) fn skip_to(&self, generation: u64) {
-        // Relaxed: the test owns the slot.
+        // Relaxed: count 0 before and after; nobody learns anything from it.
         self.0.store(State::new(generation, 0).0, Relaxed);
     }
 }
@@ -207,6 +267,10 @@ mod tests {
             for count in [0, 1, COUNT_LIMIT, COUNT_MASK] {
                 let state = State::new(generation, count);
                 assert_eq!((state.generation(), state.count()), (generation, count));
+                assert!(!state.is_kept());
+                let kept = State(state.0 | KEPT);
+                assert_eq!((kept.generation(), kept.count()), (generation, count));
+                assert!(kept.is_kept());
             }
         }
     }
@@ -224,6 +288,28 @@ mod tests {
         assert!(word.release());
         assert!(!word.try_get(7));
         assert!(!word.still_is(7));
+    }
+
+    #[test]
+    fn kept_bit_goes_to_one_remover_and_leaves_the_count_alone() {
+        let word = StateWord::new(6);
+        word.publish();
+        assert!(!word.remove(7));
+        assert!(word.keep());
+        assert!(word.try_get(7));
+        word.get_another();
+        assert!(!word.keep());
+        assert!(!word.release());
+        assert_eq!(word.own().count(), 2);
+        assert!(!word.remove(6));
+        assert!(word.remove(7));
+        assert!(!word.remove(7));
+        assert!(!word.release());
+        assert!(word.release());
+        word.publish_kept();
+        assert!(!word.remove(7));
+        assert!(word.remove(8));
+        assert!(word.release());
     }
 
     #[test]
@@ -326,6 +412,30 @@ mod loom_tests {
                 life.set(0);
             }
             other.join().expect("no panic");
+        });
+    }
+
+    #[test]
+    fn o52_one_remover_gets_what_was_kept_with_every_use_behind_him() {
+        loom::model(|| {
+            let life = Life::first();
+            life.word.get_another();
+            let other = {
+                let life = Arc::clone(&life);
+                loom::thread::spawn(move || {
+                    assert_eq!(life.value(), 1);
+                    assert!(life.word.keep());
+                })
+            };
+            let mut ended = life.word.release();
+            if life.word.remove(1) {
+                ended |= life.word.release();
+            }
+            if ended {
+                life.set(0);
+            }
+            other.join().expect("no panic");
+            assert_ne!(ended, life.word.remove(1));
         });
     }
 
