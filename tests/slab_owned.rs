@@ -54,7 +54,8 @@ fn keeping_twice_owns_once() {
 #[test]
 fn stale_key_removes_and_retains_nothing() {
     let domain = Domain::new();
-    let slab: Slab<(), u64, Immediate, Domain> = Slab::builder().domain(&domain).build(|_| ());
+    let slab: Slab<(), u64, Immediate, Domain> =
+        Slab::builder().domain(&domain).max_objects(1).build(|_| ());
     let old = slab.insert_kept(1);
     drop(slab.remove(old));
     let new = slab.insert_kept(2);
