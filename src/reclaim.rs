@@ -108,6 +108,11 @@ pub unsafe trait Polled: ReadSection {
     /// nobody's code.
     fn advance(inner: &Self::Inner);
 
+    /// Runs the hooks that are due, on a thread that futures have wait for them. Does nothing where there are none.
+    fn tend(inner: &Self::Inner) {
+        let _ = inner;
+    }
+
     /// Whether the calling thread is inside a guard of this domain.
     fn is_inside(inner: &Self::Inner) -> bool;
 

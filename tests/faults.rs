@@ -126,6 +126,45 @@ fn thread_that_dies_inside_a_leaked_guard_holds_garbage_back_until_the_close() {
 }
 
 #[test]
+fn leaked_owned_guard_is_no_obstacle_to_closing_or_to_whoever_waits_for_it() {
+    let domain = Domain::new();
+    let (dropped, bump) = count();
+    let guard = domain.enter_owned();
+    std::mem::forget(guard.as_guard().clone());
+    std::mem::forget(guard);
+    for _ in 0..320 {
+        domain.defer(bump.clone());
+    }
+    let period = domain.start_grace_period();
+    let waits = thread::spawn(move || period.wait());
+    thread::sleep(std::time::Duration::from_millis(10));
+    assert!(!waits.is_finished());
+    drop(domain);
+    assert_eq!(dropped.load(SeqCst), 320);
+    waits.join().expect("no panic");
+}
+
+#[test]
+fn what_a_closed_domain_is_given_goes_at_once_wherever_that_is() {
+    let domain = Domain::new();
+    let (dropped, bump) = count();
+    let cell = RcuCell::new_in(OnDrop(bump.clone()), &domain);
+    drop(domain);
+    let scope = graceperiod::no_reclaim();
+    cell.replace(OnDrop(bump.clone()));
+    assert_eq!(dropped.load(SeqCst), 1, "nobody would come back for it");
+    drop(scope);
+    let guard = graceperiod::enter();
+    cell.replace(OnDrop(bump));
+    assert_eq!(
+        dropped.load(SeqCst),
+        2,
+        "guards of others are no reason to wait"
+    );
+    drop(guard);
+}
+
+#[test]
 fn cells_outlive_their_domain() {
     let domain = Domain::new();
     let (dropped, bump) = count();
@@ -224,6 +263,19 @@ fn panic_in_a_hooks_capture_never_leaves_a_drop() {
     outer.barrier();
     outer.barrier();
     assert_eq!(dropped.load(SeqCst), 10);
+}
+
+#[test]
+fn panic_in_a_stall_hooks_capture_never_leaves_a_drop() {
+    let bomb = OnDrop(|| panic!("in the hook's capture"));
+    let hook = move |_: &graceperiod::Stall| {
+        let _bomb = &bomb;
+    };
+    let builder = Domain::builder().on_stall(std::time::Duration::from_secs(60), hook);
+    let domain = builder.build();
+    let cell = RcuCell::new_in(1, &domain);
+    drop(domain);
+    drop(cell);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Readers that stay too long are told of, by name.
 
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use graceperiod::{Domain, Stall};
+use graceperiod::{Domain, Global, Stall};
 
 const AFTER: Duration = Duration::from_millis(5);
 
@@ -74,6 +77,83 @@ fn retiring_threads_tell_too_but_synchronize_runs_nobodys_code() {
     assert!(!told.lock().expect("no panic").is_empty());
     domain.barrier();
     assert_eq!(domain.stats().oldest_guard, None);
+}
+
+#[test]
+fn task_that_awaits_a_grace_period_is_enough_to_be_told() {
+    let (domain, told) = telling();
+    let begun = Instant::now();
+    let guard = domain.enter();
+    let mut task = domain.start_grace_period().into_future();
+    let polled = Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    while told.lock().expect("no panic").is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "not told");
+        thread::sleep(AFTER);
+    }
+    drop(guard);
+}
+
+#[test]
+fn stall_counts_periods_and_garbage_as_the_statistics_do() {
+    let (domain, told) = telling();
+    domain.synchronize();
+    let completed = domain.stats().grace_periods;
+    beside_a_stalled_reader(&domain, Duration::from_millis(50), || {
+        domain.retire(Box::new([0_u8; 64]));
+        domain.barrier();
+    });
+    let told = told.lock().expect("no panic");
+    let stall = told.first().expect("told");
+    assert_eq!(stall.grace_period, completed + 1);
+    assert_eq!((stall.pending_objects, stall.pending_bytes), (1, 64));
+}
+
+#[test]
+fn several_threads_that_notice_tell_once_for_each_doubling() {
+    let (domain, told) = telling();
+    for _ in 0..20 {
+        beside_a_stalled_reader(&domain, Duration::from_millis(20), || {
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| domain.barrier());
+                }
+            });
+        });
+    }
+    let told = told.lock().expect("no panic");
+    let mut stalls: Vec<_> = told
+        .iter()
+        .map(|stall| (stall.grace_period, stall.waited))
+        .collect();
+    stalls.sort();
+    for pair in stalls.windows(2) {
+        let [(period, waited), (next, longer)] = [pair[0], pair[1]];
+        assert!(period != next || longer >= waited * 2, "{pair:?}");
+    }
+}
+
+#[test]
+fn hook_of_the_global_domain_can_be_set_and_taken_off() {
+    let (tell, told) = mpsc::channel();
+    let hook = move |stall: &Stall| {
+        let _told = tell.send(stall.thread.clone());
+    };
+    Global.set_stall_hook(AFTER, Some(Arc::new(hook)));
+    let guard = graceperiod::enter_owned();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            graceperiod::defer(|| ());
+            graceperiod::barrier();
+        });
+        let name = told.recv_timeout(Duration::from_secs(20)).expect("told");
+        let own = thread::current().name().map(String::from);
+        assert_eq!(name, own, "who entered the owned guard");
+        drop(guard);
+    });
+    Global.set_stall_hook(AFTER, None);
+    // Ends, since the hook has been dropped.
+    told.iter().for_each(drop);
 }
 
 #[test]

@@ -45,10 +45,11 @@ impl Core {
         self.wait_for(self.clock.cookie(), || ());
     }
 
-    /// Waits until the cookie's grace period has passed, driving it; calls `also` while that doesn't go on.
+    /// Waits until the cookie's grace period has passed, driving it; calls `also` while that doesn't go on. Gives up once
+    /// the domain has closed, which it may do under a barrier that a future waits for: leaked guards are all that is left.
     fn wait_for(&self, cookie: u64, also: impl Fn()) {
         let mut snooze = Snooze::new();
-        while !self.clock.has_elapsed(cookie) {
+        while !self.clock.has_elapsed(cookie) && !self.is_closed() {
             if self
                 .clock
                 .advance(&self.records, self.registered().as_deref())
@@ -101,6 +102,13 @@ impl Core {
         for stage in &stages {
             stage.settle();
         }
+    }
+
+    /// Makes a barrier for a future, which resumes what panicked. Doesn't unwind.
+    #[cfg(not(loom))]
+    pub(super) fn barrier_for_future(&self) {
+        // Destructors' panics are caught where they run; whatever else may unwind leaves nobody waiting.
+        self.panics.catch(|| self.settle("barrier_async"));
     }
 
     /// Panics where `call` would wait for its own caller.

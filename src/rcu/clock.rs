@@ -114,7 +114,12 @@ impl Clock {
     /// Number of grace periods completed.
     pub(super) fn periods(&self) -> u64 {
         // Acquire: pairs with the Release in complete (O25).
-        self.done.load(edge!(O25, Acquire)) - Epoch::FIRST.number()
+        Self::ordinal(self.done.load(edge!(O25, Acquire)))
+    }
+
+    /// How many grace periods are complete once that of the epoch `number` is.
+    pub(super) const fn ordinal(number: u64) -> u64 {
+        number - Epoch::FIRST.number()
     }
 
     /// Whether a period is open that nobody has completed.
@@ -207,10 +212,7 @@ impl Clock {
         // Acquire: pairs with the Release in scan (O30); the record is there.
         let record = self.held_up_by.load(edge!(O30, Acquire));
         // SAFETY: null, or a record of this domain, which lives as long as the clock.
-        unsafe { record.as_ref() }.is_some_and(|record| {
-            let word = record.observe();
-            !word.is_idle() && !word.passes(number)
-        })
+        unsafe { record.as_ref() }.is_some_and(|record| record.observe().holds_up(number))
     }
 
     /// Records that the last whole scan looked at.
@@ -233,6 +235,10 @@ impl Clock {
                 return epoch.number();
             }
             let next = epoch.next();
+            let now = now();
+            // Relaxed: a hint about time. Before the exchange, and never back: else the period would look as old as the one
+            // before, and a reader would be told of that it holds up.
+            self.opened.fetch_max(now, Relaxed);
             // AcqRel: Acquire pairs with the Release in cookie (O24), Release with the Acquire in epoch (O22). [D3]
             // Relaxed on failure: the loads that follow are the ones that count.
             let opened = self.epoch.compare_exchange(
@@ -242,9 +248,6 @@ impl Clock {
                 Relaxed,
             );
             if opened.is_ok() {
-                let now = now();
-                // Relaxed: a hint about time; a stale one makes a driver park a little early.
-                self.opened.store(now, Relaxed);
                 if self.mode.is_over(now) {
                     self.clear_fenced();
                 }

@@ -45,6 +45,12 @@ impl<D: Polled> GracePeriod<D> {
         D::id(&self.inner)
     }
 
+    /// Runs the domain's hooks that are due.
+    #[cfg(not(loom))]
+    pub(super) fn tend(&self) {
+        D::tend(&self.inner);
+    }
+
     /// Takes the panic of foreign code that ran for this wait.
     #[cfg(not(loom))]
     pub(super) fn report_panic(&self, payload: Payload) {

@@ -116,6 +116,12 @@ impl Core {
         self.closed.store(true, edge!(O28, Release));
     }
 
+    /// A reference that keeps the memory valid and holds nothing open.
+    #[cfg(not(loom))]
+    pub(super) fn to_ref(&self) -> CoreRef {
+        CoreRef(self.shared())
+    }
+
     /// The owner, unless the domain is the global one.
     pub(super) fn shared(&self) -> Option<Arc<Core>> {
         self.this.upgrade()
@@ -256,6 +262,23 @@ impl Core {
             self.last_poll.store(now.max(1), Relaxed);
             self.clock
                 .advance(&self.records, self.registered().as_deref());
+        }
+    }
+}
+
+/// An inner reference to any domain. None stands for the global one.
+#[cfg(not(loom))]
+#[derive(Clone, Debug)]
+pub(super) struct CoreRef(Option<Arc<Core>>);
+
+#[cfg(not(loom))]
+impl Deref for CoreRef {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        match &self.0 {
+            Some(core) => core,
+            None => global::core(),
         }
     }
 }

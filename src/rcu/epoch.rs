@@ -169,6 +169,12 @@ impl Word {
     pub(super) const fn passes(self, number: u64) -> bool {
         self.0 >> EPOCH_SHIFT >= number || (self.is_idle() && self.0 & S != 0)
     }
+
+    /// Whether the period that opened epoch `number` waits for a guard on this word. That guard has been there since before:
+    /// a later one has a later epoch.
+    pub(super) const fn holds_up(self, number: u64) -> bool {
+        !self.is_idle() && !self.passes(number)
+    }
 }
 
 #[cold]

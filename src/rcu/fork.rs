@@ -14,7 +14,7 @@ use super::backlog::Backlog;
 use super::core::Core;
 use super::global;
 use super::record::Record;
-use super::stall::StallHook;
+use super::stall::Told;
 use super::worker::Worker;
 
 /// The global domain.
@@ -27,7 +27,7 @@ struct HeldDomain<'a> {
     worker: MutexGuard<'a, Option<Worker>>,
     _stages: MutexGuard<'a, Vec<Weak<dyn Stage>>>,
     _panics: HeldPanics<'a>,
-    _stalls: MutexGuard<'a, Option<Arc<StallHook>>>,
+    _stalls: MutexGuard<'a, Told>,
     _names: Vec<MutexGuard<'a, Option<ThreadHandle>>>,
     backlogs: Vec<(&'a Node<Record>, Kept<'a, Backlog>)>,
 }

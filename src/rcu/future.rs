@@ -12,9 +12,10 @@ use std::task::{Context, Poll, Waker};
 
 use crate::reclaim::Polled;
 use crate::sync::{Arc, Mutex, thread};
-use crate::thread::{Payload, Watched, discard, frame, watch};
+use crate::thread::{Watched, frame, watch};
 
 use super::cookie::GracePeriod;
+use super::core::CoreRef;
 use super::global::Global;
 
 /// A task that waits, and how to wake it.
@@ -26,13 +27,15 @@ impl Sleeper {
     }
 
     fn set(&self, waker: &Waker) {
-        let mut place = self.0.lock();
-        if !place.as_ref().is_some_and(|set| set.will_wake(waker)) {
-            let before = place.replace(waker.clone());
-            // A user's code: dropped without the lock.
-            drop(place);
-            drop(before);
+        let place = self.0.lock();
+        if place.as_ref().is_some_and(|set| set.will_wake(waker)) {
+            return;
         }
+        drop(place);
+        // A user's code, as is the drop of the one before: without the lock.
+        let waker = waker.clone();
+        let before = self.0.lock().replace(waker);
+        drop(before);
     }
 
     fn wake(&self) {
@@ -52,6 +55,9 @@ struct Waiting<D: Polled> {
 impl<D: Polled> Watched for Waiting<D> {
     fn is_done(&self) -> bool {
         let done = self.period.has_elapsed();
+        if !done {
+            self.period.tend();
+        }
         if done {
             frame::run(self.period.id(), || {
                 let woken = panic::catch_unwind(AssertUnwindSafe(|| self.sleeper.wake()));
@@ -66,8 +72,10 @@ impl<D: Polled> Watched for Waiting<D> {
 
 /// Waits for a grace period; made by awaiting a [`GracePeriod`].
 ///
-/// While it waits, a thread of the crate's, `graceperiod-driver`, drives the period and wakes the task; it is started when a
-/// future has to wait, and ends when none has for a second. Dropping the future gives the wait up.
+/// While it waits, a thread of the crate's, `graceperiod-driver`, drives the period and wakes the task: it looks after 20 us
+/// and then ever more seldom, at last every millisecond. It serves the whole process, is started when a future has to wait,
+/// and ends when none has for a second. A waker that blocks there holds up other tasks. Dropping the future gives the wait
+/// up.
 #[must_use = "futures do nothing unless polled"]
 pub struct Elapsed<D: Polled = Global> {
     period: GracePeriod<D>,
@@ -130,7 +138,7 @@ impl<D: Polled> fmt::Debug for Elapsed<D> {
 
 /// What the thread of a barrier and the task that waits for it share.
 struct Outcome {
-    done: Mutex<Option<Result<(), Payload>>>,
+    done: Mutex<bool>,
     sleeper: Sleeper,
 }
 
@@ -139,41 +147,44 @@ struct Outcome {
 ///
 /// The first poll starts a thread, `graceperiod-barrier`, which makes the barrier and runs its destructors; so what was
 /// retired before the first poll is covered. A panic that a destructor left is resumed where the future is awaited.
-/// Dropping the future doesn't stop the barrier, whose panic is then lost.
+/// Dropping the future afterwards doesn't stop the barrier, whose panic the next barrier then resumes.
+///
+/// It doesn't hold its domain open. A domain that closes meanwhile has dropped what was retired, and the future is ready.
+/// What can't be seen: a task that holds an owned guard of the same domain waits for itself.
 #[must_use = "futures do nothing unless polled"]
 pub struct BarrierFuture {
-    /// What the thread is to do; taken by the first poll.
-    barrier: Option<Box<dyn FnOnce() + Send>>,
+    core: CoreRef,
+    /// Whether the thread has been started.
+    started: bool,
     outcome: Arc<Outcome>,
 }
 
 impl BarrierFuture {
-    pub(super) fn new(barrier: impl FnOnce() + Send + 'static) -> Self {
+    pub(super) fn new(core: CoreRef) -> Self {
         let outcome = Outcome {
-            done: Mutex::new(None),
+            done: Mutex::new(false),
             sleeper: Sleeper::new(),
         };
         Self {
-            barrier: Some(Box::new(barrier)),
+            core,
+            started: false,
             outcome: Arc::new(outcome),
         }
     }
 
-    fn start(barrier: Box<dyn FnOnce() + Send>, outcome: Arc<Outcome>) {
+    fn start(&mut self) {
+        let (core, outcome) = (self.core.clone(), Arc::clone(&self.outcome));
         let started = thread::Builder::new()
             .name(String::from("graceperiod-barrier"))
             .spawn(move || {
-                let result = panic::catch_unwind(AssertUnwindSafe(barrier));
-                *outcome.done.lock() = Some(result);
-                if let Err(payload) =
-                    panic::catch_unwind(AssertUnwindSafe(|| outcome.sleeper.wake()))
-                {
-                    discard(payload);
-                }
+                core.barrier_for_future();
+                *outcome.done.lock() = true;
+                frame::run(core.id, || core.panics.catch(|| outcome.sleeper.wake()));
             });
         if let Err(error) = started {
             panic!("graceperiod: the thread of a barrier can't be started: {error}");
         }
+        self.started = true;
     }
 }
 
@@ -182,22 +193,23 @@ impl Future for BarrierFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         self.outcome.sleeper.set(context.waker());
-        if let Some(barrier) = self.barrier.take() {
-            Self::start(barrier, Arc::clone(&self.outcome));
+        if !self.started {
+            self.start();
         }
-        let done = self.outcome.done.lock().take();
-        match done {
-            None => Poll::Pending,
-            Some(Ok(())) => Poll::Ready(()),
-            Some(Err(payload)) => panic::resume_unwind(payload),
+        // After the waker is set: whoever is done later wakes it.
+        if !*self.outcome.done.lock() {
+            return Poll::Pending;
         }
+        self.core.panics.resume();
+        Poll::Ready(())
     }
 }
 
 impl fmt::Debug for BarrierFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BarrierFuture")
-            .field("started", &self.barrier.is_none())
+            .field("domain", &self.core.id)
+            .field("started", &self.started)
             .finish_non_exhaustive()
     }
 }

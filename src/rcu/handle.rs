@@ -95,8 +95,7 @@ macro_rules! handle {
             #[doc(alias = "rcu_barrier")]
             pub fn barrier_async(&self) -> BarrierFuture {
                 self.core().refuse_barrier("barrier_async");
-                let domain = self.clone();
-                BarrierFuture::new(move || domain.core().barrier())
+                BarrierFuture::new(self.core().to_ref())
             }
 
             /// Makes barriers until nothing is pending, and says what is left if something keeps retiring.
@@ -306,6 +305,10 @@ macro_rules! read_section {
 
             fn advance(inner: &$inner) {
                 inner.core().poll();
+            }
+
+            fn tend(inner: &$inner) {
+                inner.core().look_for_stalls();
             }
 
             fn is_inside(inner: &$inner) -> bool {

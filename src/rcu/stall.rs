@@ -2,19 +2,21 @@
 //!
 //! # Protocol
 //!
-//! Where foreign code may run and nothing is locked (a closing batch, help at the limit, a barrier's wait, the worker), a
-//! thread compares the age of the open period with the domain's patience. If the period is older and a reader from before
+//! Where foreign code may run and nothing is locked (a closing batch, help at the limit, a barrier's wait, the worker, the
+//! driver of futures), a thread compares the age of the open period with the domain's patience. If the period is older and a reader from before
 //! it is found, the hook hears of it: once, and again each time the wait has doubled. `synchronize` and polls only wait,
 //! since they run nobody's code.
 //!
 //! Source: Documentation/RCU/stallwarn.rst of Linux.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Relaxed, now};
-use crate::thread::{Registry, frame, may_run_foreign};
+use crate::thread::{Registry, discard, frame, may_run_foreign};
 
+use super::clock::Clock;
 use super::core::Core;
 use super::limit::nanos;
 use super::record::Record;
@@ -30,10 +32,13 @@ pub struct Stall {
     pub thread: Option<String>,
     /// How long the grace period has been open.
     pub waited: Duration,
-    /// Number of the grace period.
+    /// Number of the grace period: [`DomainStats::grace_periods`](crate::DomainStats::grace_periods) counts this many once it
+    /// is complete.
     pub grace_period: u64,
     /// Objects that wait in the domain.
     pub pending_objects: u64,
+    /// Their size in bytes, as far as it is known.
+    pub pending_bytes: u64,
 }
 
 impl fmt::Display for Stall {
@@ -41,30 +46,37 @@ impl fmt::Display for Stall {
         let thread = self.thread.as_deref().unwrap_or("<unnamed>");
         write!(
             f,
-            "thread {thread} has held grace period {} up for {:?}; {} objects wait",
-            self.grace_period, self.waited, self.pending_objects
+            "thread {thread} has held grace period {} up for {:?}; {} objects ({} bytes) wait",
+            self.grace_period, self.waited, self.pending_objects, self.pending_bytes
         )
     }
 }
 
 /// Whom to tell of stalls, and when.
 pub(super) struct Stalls {
-    hook: Mutex<Option<Arc<StallHook>>>,
     /// Age of a period from which it is a stall, in nanoseconds; `u64::MAX` without a hook.
     after: AtomicU64,
+    told: Mutex<Told>,
+}
+
+/// Whom to tell, and what was told.
+pub(super) struct Told {
+    hook: Option<Arc<StallHook>>,
     /// The period that was told of last, and the age from which it is told of again.
-    told: AtomicU64,
-    again: AtomicU64,
+    period: u64,
+    again: u64,
 }
 
 impl Stalls {
     crate::sync::const_fn! {
         pub(super) fn new() -> Self {
             Self {
-                hook: Mutex::new(None),
                 after: AtomicU64::new(u64::MAX),
-                told: AtomicU64::new(0),
-                again: AtomicU64::new(0),
+                told: Mutex::new(Told {
+                    hook: None,
+                    period: 0,
+                    again: 0,
+                }),
             }
         }
     }
@@ -75,7 +87,7 @@ impl Stalls {
         } else {
             u64::MAX
         };
-        let before = std::mem::replace(&mut *self.hook.lock(), hook);
+        let before = std::mem::replace(&mut self.told.lock().hook, hook);
         // Relaxed: a matter of time only, as everywhere here.
         self.after.store(age, Relaxed);
         // A user's closure: dropped without the lock.
@@ -83,35 +95,34 @@ impl Stalls {
     }
 
     /// Locks the hook, for a fork.
-    pub(super) fn hold(&self) -> MutexGuard<'_, Option<Arc<StallHook>>> {
-        self.hook.lock()
+    pub(super) fn hold(&self) -> MutexGuard<'_, Told> {
+        self.told.lock()
     }
 
-    /// Whether a period of this age is to be told of, by this thread.
-    fn is_due(&self, period: u64, age: u64) -> bool {
-        // Relaxed: as in set.
-        let told = self.told.load(Relaxed);
-        // Relaxed: as in set.
-        let again = self.again.load(Relaxed);
-        let from = if told == period {
-            again
+    /// The hook, if a period of this age is to be told of, by this thread: one of several that notice tells.
+    fn take_due(&self, period: u64, age: u64) -> Option<Arc<StallHook>> {
+        let mut told = self.told.lock();
+        let from = if told.period == period {
+            told.again
         } else {
             // Relaxed: as in set.
             self.after.load(Relaxed)
         };
         if age < from {
-            return false;
+            return None;
         }
-        // Relaxed: one of several threads tells. A period that was told of before may be told of twice.
-        let next = age.saturating_mul(2).max(1);
-        // Relaxed: as above.
-        let mine = self
-            .again
-            .compare_exchange(again, next, Relaxed, Relaxed)
-            .is_ok();
-        // Relaxed: as in set.
-        self.told.store(period, Relaxed);
-        mine
+        told.period = period;
+        told.again = age.saturating_mul(2).max(1);
+        told.hook.clone()
+    }
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        let hook = self.told.lock().hook.take();
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(move || drop(hook))) {
+            discard(payload);
+        }
     }
 }
 
@@ -123,10 +134,10 @@ impl fmt::Debug for Stalls {
 
 /// A record whose owner was inside before the period began.
 fn holder(records: &Registry<Record>, period: u64) -> Option<&Record> {
-    records.iter().map(|node| &node.value).find(|record| {
-        let word = record.observe();
-        !word.is_idle() && !word.passes(period)
-    })
+    records
+        .iter()
+        .map(|node| &node.value)
+        .find(|record| record.observe().holds_up(period))
 }
 
 impl Core {
@@ -151,16 +162,21 @@ impl Core {
         let Some(record) = holder(&self.records, period) else {
             return;
         };
-        if !self.stalls.is_due(period, age) {
+        let thread = record.thread_name();
+        // Else another thread may have got the record, and given it its name.
+        if !record.observe().holds_up(period) {
             return;
         }
-        let hook = self.stalls.hook.lock().clone();
-        let Some(hook) = hook else { return };
+        let Some(hook) = self.stalls.take_due(period, age) else {
+            return;
+        };
+        let stats = self.stats();
         let stall = Stall {
-            thread: record.thread_name(),
+            thread,
             waited: Duration::from_nanos(age),
-            grace_period: period,
-            pending_objects: self.stats().pending_objects,
+            grace_period: Clock::ordinal(period),
+            pending_objects: stats.pending_objects,
+            pending_bytes: stats.pending_bytes,
         };
         // The last reference may drop what the user's closure holds, so it goes inside.
         frame::run(self.id, || self.panics.catch(move || hook(&stall)));
@@ -171,5 +187,24 @@ impl Core {
         let (period, opened) = self.clock.open_period()?;
         holder(&self.records, period)?;
         Some(Duration::from_nanos(now().saturating_sub(opened)))
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+
+    #[test]
+    fn of_two_threads_that_notice_a_stall_one_tells() {
+        loom::model(|| {
+            let stalls = Arc::new(Stalls::new());
+            stalls.set(Duration::from_nanos(5), Some(Arc::new(|_: &Stall| ())));
+            let other = {
+                let stalls = Arc::clone(&stalls);
+                loom::thread::spawn(move || stalls.take_due(3, 10).is_some())
+            };
+            let mine = stalls.take_due(3, 10).is_some();
+            assert_ne!(mine, other.join().expect("no panic"));
+        });
     }
 }

@@ -6,17 +6,17 @@
 //! # Protocol
 //!
 //! - *watch*: add to the list; start the thread if it isn't there, else wake it.
-//! - *drive*: ask each entry whether it is done, waiting longer and longer in between; drop those that are, and those whose
-//!   future has gone. Entries run foreign code (wakers), so they are asked without the lock.
+//! - *drive*: ask each entry whether it is done, waiting longer and longer in between, until somebody comes; drop those that
+//!   are, and those whose future has gone. Entries run foreign code (wakers), so they are asked without the lock.
 //! - *end*: with an empty list for [`DRIVER_IDLE`], under the lock under which `watch` looks.
 
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::sync::{Mutex, MutexGuard, Weak, park_timeout, thread};
-use crate::tuning::DRIVER_IDLE;
+use crate::tuning::{DRIVER_IDLE, SNOOZE_MAX, SNOOZE_MIN};
 
+use super::discard;
 use super::fork::{Forkable, Held};
-use super::{Snooze, discard};
 
 /// Something that a task waits for.
 pub(crate) trait Watched: Send + Sync {
@@ -79,15 +79,22 @@ pub(crate) fn watch(watched: Weak<dyn Watched>) {
     }
 }
 
-/// Takes what has been added. False if nothing was and the thread is to end.
-fn take(mine: &mut Vec<Weak<dyn Watched>>, may_end: bool) -> bool {
+/// Takes what has been added; whether anything was.
+fn take(mine: &mut Vec<Weak<dyn Watched>>) -> bool {
     let mut driver = DRIVER.lock();
-    let ends = may_end && mine.is_empty() && driver.watched.is_empty();
+    let any = !driver.watched.is_empty();
+    mine.append(&mut driver.watched);
+    any
+}
+
+/// Whether nothing has been added, so that the thread is to end.
+fn ends() -> bool {
+    let mut driver = DRIVER.lock();
+    let ends = driver.watched.is_empty();
     if ends {
         driver.thread = None;
     }
-    mine.append(&mut driver.watched);
-    !ends
+    ends
 }
 
 /// Asks one entry. The last reference to it may go here, and with it what a user put into a waker.
@@ -104,16 +111,21 @@ fn is_pending(watched: &Weak<dyn Watched>) -> bool {
 
 fn drive() {
     let mut mine = Vec::new();
-    let mut may_end = false;
-    while take(&mut mine, may_end) {
-        let mut snooze = Snooze::new();
-        while !mine.is_empty() {
-            mine.retain(is_pending);
-            if take(&mut mine, false) && !mine.is_empty() {
-                snooze.wait();
-            }
+    let mut pause = SNOOZE_MIN;
+    loop {
+        // Who comes doesn't wait as long as those who wait already.
+        if take(&mut mine) {
+            pause = SNOOZE_MIN;
+        }
+        mine.retain(is_pending);
+        if !mine.is_empty() {
+            park_timeout(pause);
+            pause = (pause * 2).min(SNOOZE_MAX);
+            continue;
         }
         park_timeout(DRIVER_IDLE);
-        may_end = true;
+        if ends() {
+            return;
+        }
     }
 }

@@ -17,7 +17,8 @@ plain_local! {
 ///
 /// Made by [`no_reclaim`](crate::no_reclaim) or [`Domain::no_reclaim`](crate::Domain::no_reclaim); ends when it is
 /// dropped. It covers every domain, slab and queue, on this thread only; several may live at once and end in any order.
-/// What piles up meanwhile passes the limits, which is counted, and goes once the scope has ended. Take one where a
+/// What piles up meanwhile passes the limits, which is counted, and goes once the scope has ended. What a
+/// domain that has closed is given through an inner reference has nobody to wait for, and is dropped at once all the same. Take one where a
 /// destructor must not come up: under a lock that destructors take, or where latency counts.
 ///
 /// It stays on its thread:
