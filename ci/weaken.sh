@@ -84,12 +84,15 @@ models_for() {
 # Weakens one site and writes down what came of it. Runs beside others of its kind.
 try_site() {
     local label site edges file model log status reached=unreached
+    # Once the script has ended, by a signal, nothing more may be tried or told: 255 ends xargs.
+    [ -s "$work/models" ] || exit 255
     IFS=$'\t' read -r label site edges file <<<"$1"
     log=$(mktemp -p "$work")
     while read -r model; do
         status=0
         GRACEPERIOD_WEAKEN=$site timeout --signal=KILL "$model_limit" \
             "$program" --exact "$model" --test-threads=1 >"$log" 2>&1 </dev/null || status=$?
+        [ -f "$log" ] || exit 255
         ! grep -q 'weakened$' "$log" || reached=survivor
         case $status in
         0) ;;
@@ -164,7 +167,7 @@ esac
 hashes >"$work/hashes"
 git ls-files 'src/*.rs' | grep -v '^src/sync' | xargs perl ci/weaken_sites.pl | sort >"$work/sites"
 [ -s "$work/sites" ] || die "found no site"
-sed -n 's/^- `\(O[0-9].*\)`.*/\1/p' "$docs" | sort >"$work/argued"
+sed -n 's/^- `\(O[0-9][^`]*\)`.*/\1/p' "$docs" | sort >"$work/argued"
 cut -f1 "$work/sites" | sort | comm -13 - "$work/argued" >"$work/stale"
 [ ! -s "$work/stale" ] || die "$docs argues what is no site: $(cat "$work/stale")"
 case $mode in
