@@ -72,8 +72,8 @@ impl<D: Polled> Watched for Waiting<D> {
 
 /// Waits for a grace period; made by awaiting a [`GracePeriod`].
 ///
-/// While it waits, a thread of the crate's, `graceperiod-driver`, drives the period and wakes the task: it looks after 20 us
-/// and then ever more seldom, at last every millisecond. It serves the whole process, is started when a future has to wait,
+/// While it waits, a thread of the crate's, `graceperiod-driver`, drives the period and wakes the task: it looks at once,
+/// and then ever more seldom, at last every millisecond until another future comes. It serves the whole process, is started when a future has to wait,
 /// and ends when none has for a second. A waker that blocks there holds up other tasks. Dropping the future gives the wait
 /// up.
 #[must_use = "futures do nothing unless polled"]

@@ -13,10 +13,10 @@
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::sync::{Mutex, MutexGuard, Weak, park_timeout, thread};
-use crate::tuning::{DRIVER_IDLE, SNOOZE_MAX, SNOOZE_MIN};
+use crate::tuning::DRIVER_IDLE;
 
-use super::discard;
 use super::fork::{Forkable, Held};
+use super::{Snooze, discard};
 
 /// Something that a task waits for.
 pub(crate) trait Watched: Send + Sync {
@@ -111,16 +111,15 @@ fn is_pending(watched: &Weak<dyn Watched>) -> bool {
 
 fn drive() {
     let mut mine = Vec::new();
-    let mut pause = SNOOZE_MIN;
+    let mut snooze = Snooze::new();
     loop {
         // Who comes doesn't wait as long as those who wait already.
         if take(&mut mine) {
-            pause = SNOOZE_MIN;
+            snooze = Snooze::new();
         }
         mine.retain(is_pending);
         if !mine.is_empty() {
-            park_timeout(pause);
-            pause = (pause * 2).min(SNOOZE_MAX);
+            snooze.wait_parked();
             continue;
         }
         park_timeout(DRIVER_IDLE);

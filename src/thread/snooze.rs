@@ -1,5 +1,8 @@
 //! Waiting for another thread, politely.
 
+#[cfg(not(loom))]
+use std::time::Duration;
+
 use crate::sync::thread;
 
 #[cfg(not(loom))]
@@ -22,6 +25,17 @@ impl Snooze {
     /// Waits one step longer than the last time.
     #[cfg(not(loom))]
     pub(crate) fn wait(&mut self) {
+        self.wait_by(thread::sleep);
+    }
+
+    /// As [`wait`](Self::wait), until the thread is unparked.
+    #[cfg(not(loom))]
+    pub(crate) fn wait_parked(&mut self) {
+        self.wait_by(thread::park_timeout);
+    }
+
+    #[cfg(not(loom))]
+    fn wait_by(&mut self, sleep: impl FnOnce(Duration)) {
         if !self.spin.is_completed() {
             self.spin.snooze();
         } else if self.yields < SNOOZE_YIELDS {
@@ -30,7 +44,7 @@ impl Snooze {
         } else {
             let doublings = (self.yields - SNOOZE_YIELDS).min(16);
             self.yields = self.yields.saturating_add(1);
-            thread::sleep(SNOOZE_MIN.saturating_mul(1 << doublings).min(SNOOZE_MAX));
+            sleep(SNOOZE_MIN.saturating_mul(1 << doublings).min(SNOOZE_MAX));
         }
     }
 

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Gives the thread to the next task once.
 pub(crate) async fn yield_now() {
@@ -73,7 +76,12 @@ impl Pool {
             if self.left.load(SeqCst) == 0 {
                 return false;
             }
-            ready = self.changed.wait(ready).expect("no panic");
+            let (again, waited) = self
+                .changed
+                .wait_timeout(ready, PATIENCE)
+                .expect("no panic");
+            assert!(!waited.timed_out(), "no task is ready");
+            ready = again;
         };
         drop(ready);
         // A task that is woken while it is polled waits here for its next turn.
