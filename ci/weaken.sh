@@ -6,9 +6,10 @@
 #   ci/weaken.sh --changed  only what differs from ci/weaken.ok, within 20 minutes
 #
 # Every `edge!` in src is a site; one build serves all (src/sync/edge.rs). A site's models are those that bear the name
-# of one of its edges, then the others of its module, then all that are left; the first that fails has caught it. What no
-# model catches survives, and docs/orderings.md must argue it, by its label, in the list of argued survivors. Changes
-# that no ordering expresses stand in ci/weaken.list as substitutions, each with a build of its own.
+# of one of its edges, then the others of its module, then all that are left, of those that reach it at all; the first
+# that fails has caught it. What no model catches survives, and docs/orderings.md must argue it, by its label, in the list
+# of argued survivors. Changes that no ordering expresses stand in ci/weaken.list as substitutions, each with a build of
+# its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -63,13 +64,15 @@ build() {
     case $built in /*) echo "$built" ;; *) echo "$PWD/$built" ;; esac
 }
 
-# The models in the order in which a site tries them: `models_for EDGES FILE`.
+# The models that reach a site, in the order in which it tries them: `models_for EDGES FILE SITE`.
 models_for() {
-    local edges=$1 module=${2%%/*}
+    local edges=$1 module=${2%%/*} place=${3%:*}
     module=${module%.rs}
     perl -e '
-        my ($edges, $module, $list) = @ARGV;
+        my ($edges, $module, $list, $place, $reached) = @ARGV;
         my %edge = map { lc $_ => 1 } split " ", $edges;
+        open my $reaching, "<", $reached or die;
+        my %reaches = map { /^(\S+)\t\Q$place\E$/ ? ($1 => 1) : () } <$reaching>;
         open my $models, "<", $list or die;
         my @ranked = map {
             chomp; my ($cost, $name) = split /\t/; my ($last) = $name =~ /(\w+)$/;
@@ -77,13 +80,13 @@ models_for() {
             my $near = $name =~ /^\Q$module\E::/;
             [ ($near ? 0 : 1) + ($named ? 0 : 2), $cost, $name ]
         } <$models>;
-        print "$_->[2]\n" for sort { $a->[0] <=> $b->[0] or $a->[1] <=> $b->[1] } @ranked;
-    ' "$edges" "$module" "$work/models"
+        print "$_->[2]\n" for grep { $reaches{ $_->[2] } } sort { $a->[0] <=> $b->[0] or $a->[1] <=> $b->[1] } @ranked;
+    ' "$edges" "$module" "$work/models" "$place" "$work/reached"
 }
 
 # Weakens one site and writes down what came of it. Runs beside others of its kind.
 try_site() {
-    local label site edges file model log status reached=unreached
+    local label site edges file model log status found=unreached
     # Once the script has ended, by a signal, nothing more may be tried or told: 255 ends xargs.
     [ -s "$work/models" ] || exit 255
     IFS=$'\t' read -r label site edges file <<<"$1"
@@ -93,30 +96,30 @@ try_site() {
         GRACEPERIOD_WEAKEN=$site timeout --signal=KILL "$model_limit" \
             "$program" --exact "$model" --test-threads=1 >"$log" 2>&1 </dev/null || status=$?
         [ -f "$log" ] || exit 255
-        ! grep -q 'weakened$' "$log" || reached=survivor
         case $status in
-        0) ;;
-        124 | 137) reached=undecided; break ;;
-        101 | 134 | 139) reached=caught; break ;;
-        *) reached=broken; break ;;
+        0) [ "$found" = undecided ] || found=survivor ;;
+        124 | 137) found=undecided ;;
+        101 | 134 | 139) found=caught; break ;;
+        *) found=broken; break ;;
         esac
-    done < <(models_for "$edges" "$file")
-    [ "$reached" = caught ] || [ "$reached" = undecided ] || model='no model'
-    printf '%s\t%s\t%s\t%s\n' "$reached" "$label" "$model" \
-        "$(grep -m1 -A1 'panicked at' "$log" | tail -1 | cut -c1-100)" | tee -a "$work/results" |
+    done < <(models_for "$edges" "$file" "$site")
+    [ "$found" = caught ] || model='no model'
+    printf '%s\t%s\t%s\t%s\n' "$found" "$label" "$model" \
+        "$(grep -A1 'panicked at' "$log" | grep -m1 -v 'panicked at\|^--$\|(mock) TLS' | cut -c1-100)" | tee -a "$work/results" |
         awk -F'\t' '{ printf "%-9s %s  (%s: %s)\n", $1, $2, $3, $4 }'
     rm -f "$log"
 }
 
-# Looks at the models as they are, and at how long each takes.
+# Looks at the models as they are, at how long each takes, and at which sites it reaches.
 time_models() {
     local model begin
     "$program" --list 2>/dev/null | sed -n 's/: test$//p' | grep loom_ >"$work/names" || die "the build holds no model"
     while read -r model; do
         begin=$(date +%s%N)
-        "$program" --exact "$model" --test-threads=1 >"$work/log" 2>&1 </dev/null ||
+        GRACEPERIOD_WEAKEN=none "$program" --exact "$model" --test-threads=1 >"$work/log" 2>&1 </dev/null ||
             { cat "$work/log" >&2; die "$model fails with nothing weakened"; }
         printf '%s\t%s\n' "$((($(date +%s%N) - begin) / 1000000))" "$model"
+        sed -n "s/.*reached \(src.*\)/$model\t\1/p" "$work/log" >>"$work/reached"
     done <"$work/names" >"$work/models"
 }
 

@@ -181,6 +181,20 @@ fn o43_page_that_is_found_is_built() {
 }
 
 #[test]
+fn o43_generations_are_read_from_built_slots() {
+    model(|| {
+        let slab = Arc::new(slab::<_, _, Immediate>(2, || ()));
+        let other = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || slab.generations())
+        };
+        let value = slab.insert(Watched::new(1));
+        other.join().expect("no panic");
+        drop(value);
+    });
+}
+
+#[test]
 fn o44_line_of_a_new_segment_is_built() {
     page_that_is_found_is_built(2);
 }

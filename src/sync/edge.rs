@@ -44,61 +44,84 @@ pub(crate) use weaken::{Fence, weakened};
 
 #[cfg(all(loom, weaken))]
 mod weaken {
+    use std::collections::HashSet;
     use std::io::Write;
-    use std::sync::OnceLock;
+    use std::sync::atomic::Ordering;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, OnceLock};
 
-    /// `src/file.rs:line:column:word`, where the word is an ordering; for a fence, any.
+    /// `src/file.rs:line:column:word`, where the word is an ordering; for a fence, any. Or `none`, to be told only which
+    /// sites are reached.
     const VARIABLE: &str = "GRACEPERIOD_WEAKEN";
 
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct Site {
         file: String,
         line: u32,
         column: u32,
-        to: Ordering,
     }
 
-    impl Site {
-        fn parse(text: &str) -> Option<Self> {
-            let mut parts = text.split(':');
-            let site = Self {
-                file: parts.next()?.to_owned(),
-                line: parts.next()?.parse().ok()?,
-                column: parts.next()?.parse().ok()?,
-                to: match parts.next()? {
-                    "Acquire" => Acquire,
-                    "Release" => Release,
-                    "Relaxed" => Relaxed,
-                    _ => return None,
+    /// A site, and its ordering in this run.
+    fn parse(text: &str) -> Option<(Site, Ordering)> {
+        let mut parts = text.split(':');
+        let site = Site {
+            file: parts.next()?.to_owned(),
+            line: parts.next()?.parse().ok()?,
+            column: parts.next()?.parse().ok()?,
+        };
+        let to = match parts.next()? {
+            "Acquire" => Acquire,
+            "Release" => Release,
+            "Relaxed" => Relaxed,
+            _ => return None,
+        };
+        parts.next().is_none().then_some((site, to))
+    }
+
+    enum Asked {
+        Nothing,
+        Reached(Mutex<HashSet<Site>>),
+        Weaken(Site, Ordering),
+    }
+
+    impl Asked {
+        fn by_environment() -> Self {
+            match std::env::var(VARIABLE).as_deref() {
+                Err(_) => Self::Nothing,
+                Ok("none") => Self::Reached(Mutex::default()),
+                Ok(text) => match parse(text) {
+                    Some((site, to)) => Self::Weaken(site, to),
+                    None => panic!("{VARIABLE} holds no site: {text}"),
                 },
-            };
-            parts.next().is_none().then_some(site)
+            }
         }
     }
 
     /// What this site's ordering is weakened to, if it is the one.
     pub(crate) fn weakened(file: &str, line: u32, column: u32) -> Option<Ordering> {
-        static SITE: OnceLock<Option<Site>> = OnceLock::new();
-        let site = SITE.get_or_init(|| {
-            let text = std::env::var(VARIABLE).ok()?;
-            let site = Site::parse(&text);
-            Some(site.unwrap_or_else(|| panic!("{VARIABLE} holds no site: {text}")))
-        });
-        let site = site.as_ref()?;
-        if site.line != line || site.column != column || site.file != file {
-            return None;
+        static ASKED: OnceLock<Asked> = OnceLock::new();
+        match ASKED.get_or_init(Asked::by_environment) {
+            Asked::Nothing => None,
+            Asked::Reached(told) => {
+                tell(told, file, line, column);
+                None
+            }
+            Asked::Weaken(site, to) => {
+                let is_it = site.line == line && site.column == column && site.file == file;
+                is_it.then_some(*to)
+            }
         }
-        tell();
-        Some(site.to)
     }
 
-    /// Tells the script once that the site was reached, past the test runner's capture.
-    fn tell() {
-        static TOLD: AtomicBool = AtomicBool::new(false);
-        // Relaxed: twice would do no harm.
-        if !TOLD.swap(true, Relaxed) {
-            let _ = std::io::stderr().write_all(b"weakened\n");
+    /// Tells the script once that a site was reached, past the test runner's capture.
+    fn tell(told: &Mutex<HashSet<Site>>, file: &str, line: u32, column: u32) {
+        let file = file.to_owned();
+        let site = Site { file, line, column };
+        // A model that fails may have poisoned it, which does no harm.
+        let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if told.insert(site.clone()) {
+            let Site { file, line, column } = site;
+            let _ = writeln!(std::io::stderr(), "reached {file}:{line}:{column}");
         }
     }
 
